@@ -319,36 +319,23 @@ func nameKey(method string) string {
 	return "name"
 }
 
-// Incident is a failure of a tool and what the agent did about it; see
-// [evidence.Call.Incident].
-type Incident struct {
-	Calls     []int // their numbers, in order; the first one failed
-	Recovered bool  // the last one succeeded
-	Adapted   bool  // the last one succeeded with other arguments than the first one's
-}
-
 // Incidents lists the incidents in calls, which are a trial's or those to some of its servers, in
-// the order in which they began.
-func Incidents(calls []evidence.Call) []Incident {
-	var incidents []Incident
-	type begun struct{ at, first int }
-	known := map[int]begun{} // by the incident's number
-	for i, call := range calls {
+// the order in which they began; see [evidence.Call.Incident]. An incident is its calls, in order.
+// The first one failed, and the last one succeeded if the agent recovered.
+func Incidents(calls []evidence.Call) [][]evidence.Call {
+	var incidents [][]evidence.Call
+	known := map[int]int{} // indexes in incidents, by the incident's number
+	for _, call := range calls {
 		if call.Incident == 0 {
 			continue
 		}
-		b, ok := known[call.Incident]
+		at, ok := known[call.Incident]
 		if !ok {
-			b = begun{len(incidents), i}
-			known[call.Incident] = b
-			incidents = append(incidents, Incident{})
+			at = len(incidents)
+			known[call.Incident] = at
+			incidents = append(incidents, nil)
 		}
-		incident := &incidents[b.at]
-		incident.Calls = append(incident.Calls, call.Seq)
-		if call.Outcome == evidence.OutcomeOK {
-			incident.Recovered = true
-			incident.Adapted = !Equal(call.Arguments, calls[b.first].Arguments)
-		}
+		incidents[at] = append(incidents[at], call)
 	}
 	return incidents
 }

@@ -28,20 +28,15 @@ import (
 
 // Result holds the calls, reads and catalogs of a trial.
 type Result struct {
-	Calls    []evidence.Call   // in the order of their first requests, numbered from 1
-	Reads    []Read            // likewise
-	Catalog  map[string][]Tool // by server: every tool it listed, also those kept from the agent, in the order first seen
-	Complete map[string]bool   // by server: whether a list was seen with all of its pages
-	Changes  []evidence.Change // of the tools that were listed to the agent, in order
-	Gaps     []Gap             // what could not be seen
-	Notes    []Note            // oddities that belong to no call
+	Calls    []evidence.Call    // in the order of their first requests, numbered from 1
+	Reads    []Read             // likewise
+	Catalogs []evidence.Catalog // of the servers that listed tools, sorted by name
+	Gaps     []Gap              // what could not be seen
+	Notes    []Note             // oddities that belong to no call
 	// Named maps numbers of calls to the tool use IDs that clients put into the requests.
 	// They are claims of the client.
 	Named map[int]string
 }
-
-// Tool is a tool as its server last described it.
-type Tool = evidence.Tool
 
 // Gap is a part of the traffic that could not be understood. Questions about the server's calls
 // then have no certain answer.

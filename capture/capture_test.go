@@ -53,7 +53,7 @@ func calls(t *testing.T, frames ...evidence.Frame) capture.Result {
 }
 
 // withoutDigests compares tools without their digests.
-var withoutDigests = cmpopts.IgnoreFields(capture.Tool{}, "Digest")
+var withoutDigests = cmpopts.IgnoreFields(evidence.Tool{}, "Digest")
 
 const (
 	ask    = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get","arguments":{"n":1}}}`
@@ -237,11 +237,11 @@ func TestCatalog(t *testing.T) {
 		up(`{"id":4,"method":"tools/list"}`),
 		down(`{"id":4,"error":{"code":1}}`),
 	)
-	want := map[string][]capture.Tool{"s": {
+	want := []evidence.Tool{
 		{Name: "a", Description: "second", First: 2, Frame: 6},
 		{Name: "b", Annotations: json.RawMessage(`{"readOnlyHint":true}`), First: 4, Frame: 4, Removed: 6},
-	}}
-	if diff := cmp.Diff(want, got.Catalog, withoutDigests); diff != "" {
+	}
+	if diff := cmp.Diff(want, got.Catalogs[0].Tools, withoutDigests); diff != "" {
 		t.Error(diff)
 	}
 	if len(got.Calls) != 0 || len(got.Gaps) != 0 {

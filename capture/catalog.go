@@ -21,7 +21,6 @@ const (
 type catalog struct {
 	tools         []*tool // in the order first seen
 	index         map[string]*tool
-	current       map[string]*tool               // those that the agent may know and that were not removed
 	bytes         map[[sha256.Size]byte]*version // the tools' latest versions, by their bytes
 	conversations map[string]*conversation       // by name; "" is all conversations without a session
 	whole         int64                          // frame that requested the last complete list; 0 if there is none
@@ -41,6 +40,9 @@ type tool struct {
 	twins       map[[sha256.Size]byte]bool // other entries of the same name in one list
 }
 
+// current reports whether the agent may know a tool, which was not removed.
+func (t *tool) current() bool { return t != nil && !t.hidden && t.removed == 0 }
+
 // conversation holds the tools that were listed in one conversation.
 type conversation struct {
 	whole *listing // the last complete list
@@ -55,10 +57,7 @@ type listing struct {
 }
 
 func newCatalog() *catalog {
-	return &catalog{
-		index: map[string]*tool{}, current: map[string]*tool{},
-		bytes: map[[sha256.Size]byte]*version{}, conversations: map[string]*conversation{},
-	}
+	return &catalog{index: map[string]*tool{}, bytes: map[[sha256.Size]byte]*version{}, conversations: map[string]*conversation{}}
 }
 
 // catalog returns the catalog of the server of f.
@@ -170,11 +169,11 @@ func (k *catalog) show(f evidence.Frame, l *listing, v *version) bool {
 	}
 	l.tools[name] = v
 	k.listed++
+	if !t.current() && k.whole > 0 {
+		k.changes.add(f, name, evidence.ToolAdded, "", "")
+	}
 	if t == nil {
 		t = k.add(f, v)
-	}
-	if k.current[name] == nil && k.whole > 0 {
-		k.changes.add(f, name, evidence.ToolAdded, "", "")
 	}
 	if !t.hidden {
 		k.changes.compare(f, t.version, v)
@@ -183,7 +182,6 @@ func (k *catalog) show(f evidence.Frame, l *listing, v *version) bool {
 		t.born = l.asked
 	}
 	t.hidden, t.removed = false, 0
-	k.current[name] = t
 	k.update(f, t, v)
 	return true
 }
@@ -246,15 +244,14 @@ func (k *catalog) end(f evidence.Frame, name string, l *listing) {
 	t.whole, t.fresh = l, nil
 	k.whole = l.asked
 	var gone []string
-	for name := range k.current {
-		if l.tools[name] == nil {
-			gone = append(gone, name)
+	for _, t := range k.tools {
+		if t.current() && l.tools[t.name()] == nil {
+			t.removed = f.Seq
+			gone = append(gone, t.name())
 		}
 	}
 	slices.Sort(gone)
 	for _, name := range gone {
-		k.current[name].removed = f.Seq
-		delete(k.current, name)
 		k.changes.add(f, name, evidence.ToolRemoved, "", "")
 	}
 }
@@ -272,7 +269,7 @@ func (k *catalog) find(in, name string, blind int64) (v *version, known bool) {
 			return l.tools[name], true
 		}
 	}
-	if other := k.current[name]; other != nil {
+	if other := k.index[name]; other.current() {
 		return other.version, true
 	}
 	blind = max(blind, k.blind)
@@ -285,13 +282,13 @@ func (k *catalog) find(in, name string, blind int64) (v *version, known bool) {
 	return nil, k.whole > blind
 }
 
-// list returns the server's tools in their last state.
-func (k *catalog) list() []Tool {
-	tools := []Tool{}
+// record returns what the server listed, with its tools in their last state.
+func (k *catalog) record(server string) evidence.Catalog {
+	tools := []evidence.Tool{}
 	for _, t := range k.tools {
 		last := t.tool
 		last.First, last.Frame, last.Removed, last.Hidden = t.first, t.last, t.removed, t.hidden
 		tools = append(tools, last)
 	}
-	return tools
+	return evidence.Catalog{Server: server, SHA256: hashOf(tools), Complete: k.whole > 0, Tools: tools, Changes: k.changes.kept}
 }

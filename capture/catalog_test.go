@@ -248,10 +248,11 @@ func TestHiddenToolsAreNotKnown(t *testing.T) {
 		seenBy(evidence.SideServer, down(fmt.Sprintf(tools, `{"name":"get","description":"new"},`))),
 		seenBy(evidence.SideAgent, down(fmt.Sprintf(tools, ""))),
 	)
-	if known(result) != "n" || len(result.Changes) > 0 {
-		t.Errorf("known %s, changes %v", known(result), result.Changes)
+	listed := result.Catalogs[0]
+	if known(result) != "n" || len(listed.Changes) > 0 {
+		t.Errorf("known %s, changes %v", known(result), listed.Changes)
 	}
-	if hidden := result.Catalog["s"][0]; !hidden.Hidden || hidden.Description != "new" || hidden.First != 2 || hidden.Frame != 7 {
+	if hidden := listed.Tools[0]; !hidden.Hidden || hidden.Description != "new" || hidden.First != 2 || hidden.Frame != 7 {
 		t.Errorf("%+v", hidden)
 	}
 }
@@ -379,12 +380,12 @@ func TestChanges(t *testing.T) {
 			var frames []evidence.Frame
 			a, b := &dialogue{conn: "a", frames: &frames}, &dialogue{conn: "b", ids: 100, frames: &frames}
 			test.talk(a, b)
-			result := calls(t, frames...)
-			if diff := cmp.Diff(test.want, reported(result.Changes)); diff != "" {
-				t.Error(diff)
+			catalogs := calls(t, frames...).Catalogs
+			if len(catalogs) != 1 {
+				t.Fatalf("catalogs %+v", catalogs)
 			}
-			if catalogs := result.Catalogs(); len(catalogs) != 1 || !cmp.Equal(catalogs[0].Changes, result.Changes) {
-				t.Errorf("catalogs %+v", catalogs)
+			if diff := cmp.Diff(test.want, reported(catalogs[0].Changes)); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}
@@ -395,7 +396,7 @@ func TestCatalogHash(t *testing.T) {
 		var frames []evidence.Frame
 		a := &dialogue{conn: "a", frames: &frames}
 		a.lists("", pages...)
-		return calls(t, frames...).Catalogs()[0].SHA256
+		return calls(t, frames...).Catalogs[0].SHA256
 	}
 	const x, y = `{"name":"x","inputSchema":{"maximum":1}}`, `{"name":"y"}`
 	if hash(x, y) != hash(y, `{ "inputSchema": {"maximum":1.0}, "name":"x" }`) {

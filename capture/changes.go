@@ -3,7 +3,6 @@ package capture
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strings"
 
@@ -59,28 +58,12 @@ const maxDiffering = 400
 
 // hashOf returns the hash of a server's tools without those that it removed; see
 // [evidence.Catalog].
-func hashOf(tools []Tool) string {
-	there := slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return t.Removed > 0 })
-	slices.SortFunc(there, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+func hashOf(tools []evidence.Tool) string {
+	there := slices.DeleteFunc(slices.Clone(tools), func(t evidence.Tool) bool { return t.Removed > 0 })
+	slices.SortFunc(there, func(a, b evidence.Tool) int { return strings.Compare(a.Name, b.Name) })
 	sum := sha256.New()
 	for _, t := range there {
 		sum.Write([]byte(t.Digest))
 	}
 	return hex.EncodeToString(sum.Sum(nil))
-}
-
-// Catalogs returns the catalogs of the servers, sorted by name.
-func (r Result) Catalogs() []evidence.Catalog {
-	catalogs := []evidence.Catalog{}
-	for _, server := range slices.Sorted(maps.Keys(r.Catalog)) {
-		tools := r.Catalog[server]
-		c := evidence.Catalog{Server: server, SHA256: hashOf(tools), Complete: r.Complete[server], Tools: tools}
-		for _, change := range r.Changes {
-			if change.Server == server {
-				c.Changes = append(c.Changes, change)
-			}
-		}
-		catalogs = append(catalogs, c)
-	}
-	return catalogs
 }

@@ -302,7 +302,7 @@ func (c *collector) finish() Result {
 		}
 	}
 	numberIncidents(c.calls)
-	result := Result{Catalog: map[string][]Tool{}, Complete: map[string]bool{}, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
+	result := Result{Catalogs: []evidence.Catalog{}, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
 	result.Calls = slices.Grow(result.Calls, len(c.calls))
 	for _, k := range c.calls {
 		result.Calls = append(result.Calls, k.Call)
@@ -315,17 +315,15 @@ func (c *collector) finish() Result {
 	}
 	for _, server := range slices.Sorted(maps.Keys(c.tools)) {
 		if known := c.tools[server]; len(known.conversations) > 0 || len(known.tools) > 0 {
-			result.Catalog[server], result.Complete[server] = known.list(), known.whole > 0
-			result.Changes = append(result.Changes, known.changes.kept...)
+			result.Catalogs = append(result.Catalogs, known.record(server))
 		}
 	}
-	slices.SortStableFunc(result.Changes, func(a, b evidence.Change) int { return cmp.Compare(a.Frame, b.Frame) })
 	return result
 }
 
 // version is a tool as an entry of a list describes it.
 type version struct {
-	tool     Tool // without information from other frames
+	tool     evidence.Tool // without information from other frames
 	sum      [sha256.Size]byte
 	readOnly *bool
 	redacted bool // a part of the message was redacted
@@ -375,7 +373,7 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 	}
 	digest, _ := jsontext.Digest(raw)
 	return &version{
-		tool: Tool{
+		tool: evidence.Tool{
 			Name: name, Description: jsontext.Text(fields["description"]),
 			InputSchema: bytes.Clone(fields["inputSchema"]), Annotations: bytes.Clone(fields["annotations"]),
 			Digest: digest,

@@ -66,16 +66,18 @@ func story(n evidence.Narration) []string {
 }
 
 func narrate(listed map[string][]string, calls []evidence.Call, reported claims) evidence.Narration {
-	captured := capture.Result{Calls: calls, Catalog: map[string][]capture.Tool{}}
+	captured := capture.Result{Calls: calls}
 	for i := range calls {
 		calls[i].Seq = i + 1
 	}
 	var servers []string
 	for server, tools := range listed {
 		servers = append(servers, server)
+		listed := evidence.Catalog{Server: server}
 		for _, tool := range tools {
-			captured.Catalog[server] = append(captured.Catalog[server], capture.Tool{Name: tool})
+			listed.Tools = append(listed.Tools, evidence.Tool{Name: tool})
 		}
+		captured.Catalogs = append(captured.Catalogs, listed)
 	}
 	return capture.Pair(capture.Tools(servers, captured), calls, reported).Narration()
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 )
 
@@ -22,19 +21,19 @@ func TestToolsKeptFromTheAgent(t *testing.T) {
 		seenBy(evidence.SideAgent, up(ask)),
 		synthetic(evidence.SyntheticHidden, seenBy(evidence.SideAgent, down(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool: get"}}`))),
 	)
-	want := map[string][]capture.Tool{"s": {{Name: "a", First: 2, Frame: 2, Hidden: true}, {Name: "b", First: 2, Frame: 3}}}
-	if diff := cmp.Diff(want, result.Catalog, withoutDigests); diff != "" {
+	want := []evidence.Tool{{Name: "a", First: 2, Frame: 2, Hidden: true}, {Name: "b", First: 2, Frame: 3}}
+	if diff := cmp.Diff(want, result.Catalogs[0].Tools, withoutDigests); diff != "" {
 		t.Error(diff)
 	}
 	if len(result.Notes) > 0 || len(result.Gaps) > 0 || len(result.Calls) != 1 || result.Calls[0].Outcome != evidence.OutcomeProtocolError {
 		t.Errorf("%+v", result)
 	}
 	resumed := calls(t, up(list), synthetic(evidence.SyntheticAbandoned, up(`{"method":"notifications/cancelled","params":{"requestId":2}}`)), down(all))
-	if len(resumed.Catalog["s"]) != 2 || len(resumed.Notes) > 0 {
+	if len(resumed.Catalogs[0].Tools) != 2 || len(resumed.Notes) > 0 {
 		t.Errorf("a list for which the agent came back: %+v", resumed)
 	}
 	again := calls(t, up(list), seenBy(evidence.SideServer, down(all)), seenBy(evidence.SideAgent, down(some)), seenBy(evidence.SideServer, down(all)))
-	if len(again.Catalog["s"]) != 2 || again.Catalog["s"][1].Hidden {
-		t.Errorf("a list that nobody asked for: %+v", again.Catalog)
+	if len(again.Catalogs[0].Tools) != 2 || again.Catalogs[0].Tools[1].Hidden {
+		t.Errorf("a list that nobody asked for: %+v", again.Catalogs)
 	}
 }

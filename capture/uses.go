@@ -181,9 +181,9 @@ func Tools(servers []string, captured Result) map[string][]string {
 		}
 		known[server][tool] = true
 	}
-	for server, tools := range captured.Catalog {
-		for _, tool := range tools {
-			add(server, tool.Name)
+	for _, catalog := range captured.Catalogs {
+		for _, tool := range catalog.Tools {
+			add(catalog.Server, tool.Name)
 		}
 	}
 	for _, call := range captured.Calls {

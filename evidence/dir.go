@@ -15,8 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Names of the files in a trial's directory.
@@ -90,11 +88,7 @@ func (d Dir) Events() ([]Event, error) { return collect[Event](d, EventsFile) }
 
 // Transcript reads transcript.jsonl. It returns an empty transcript if there is none.
 func (d Dir) Transcript() ([]TranscriptEvent, error) {
-	events, err := collect[TranscriptEvent](d, TranscriptFile)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return events, err
+	return collectIfThere[TranscriptEvent](d, TranscriptFile)
 }
 
 // ModelCalls reads models.jsonl line by line. The file does not exist if no model was
@@ -110,22 +104,10 @@ func (d Dir) ModelCalls() iter.Seq2[ModelCall, error] {
 }
 
 // Observed reads observed.jsonl. The file does not exist if nothing was observed.
-func (d Dir) Observed() ([]Observed, error) {
-	all, err := collect[Observed](d, ObservedFile)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return all, err
-}
+func (d Dir) Observed() ([]Observed, error) { return collectIfThere[Observed](d, ObservedFile) }
 
 // Steps reads steps.jsonl. The file does not exist if the trial has no steps.
-func (d Dir) Steps() ([]Step, error) {
-	steps, err := collect[Step](d, StepsFile)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return steps, err
-}
+func (d Dir) Steps() ([]Step, error) { return collectIfThere[Step](d, StepsFile) }
 
 // Workspace opens workspace.tar, the workspace after the agent stopped.
 func (d Dir) Workspace() (io.ReadCloser, error) {
@@ -183,17 +165,17 @@ const maxStderrTail = 2 << 10
 
 // LastStderrLine returns the last line in the final 2 KiB of the agent's stderr, or "".
 func (d Dir) LastStderrLine() string {
-	file, err := os.OpenFile(filepath.Join(string(d), StderrFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, err := Open(string(d), StderrFile)
 	if err != nil {
 		return ""
 	}
 	defer func() { _ = file.Close() }()
-	size, err := regularSize(file)
+	info, err := file.Stat()
 	if err != nil {
 		return ""
 	}
-	from := max(0, size-maxStderrTail)
-	tail, err := io.ReadAll(io.NewSectionReader(file, from, size-from))
+	from := max(0, info.Size()-maxStderrTail)
+	tail, err := io.ReadAll(io.NewSectionReader(file, from, info.Size()-from))
 	if err != nil {
 		return ""
 	}

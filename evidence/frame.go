@@ -48,28 +48,28 @@ const (
 // sent in its place. Raw holds the exact bytes; [Frame.MarshalJSON] describes how they are
 // stored.
 type Frame struct {
-	Seq       int64     // from 1, without gaps within a trial
-	Time      time.Time // when the proxy had received it completely, UTC
-	Server    string    // server name as declared in the eval
-	Conn      string    // one client's conversation with one server, unique in the trial
-	Dir       Direction
-	Raw       []byte // without the transport's framing (no newline, no "data: ")
-	Truncated int64  // bytes of the message that were dropped
-	Redacted  int    // number of secret spans replaced in Raw
+	Seq       int64     `json:"seq,omitzero"`    // from 1, without gaps within a trial
+	Time      time.Time `json:"t,omitzero"`      // when the proxy had received it completely, UTC
+	Server    string    `json:"server,omitzero"` // server name as declared in the eval
+	Conn      string    `json:"conn,omitzero"`   // one client's conversation with one server, unique in the trial
+	Dir       Direction `json:"dir,omitzero"`
+	Raw       []byte    `json:"-"`                   // without the transport's framing (no newline, no "data: ")
+	Truncated int64     `json:"truncated,omitempty"` // bytes of the message that were dropped
+	Redacted  int       `json:"redacted,omitempty"`  // number of secret spans replaced in Raw
 	// Secrets counts the replaced spans by secret, as SERVER/NAME, for secrets named in the
 	// eval.
-	Secrets map[string]int
+	Secrets map[string]int `json:"secrets,omitempty"`
 	// RedactedEnvelope reports that a secret was replaced in the message's id, method or
 	// tool name, so that it is unknown what was called.
-	RedactedEnvelope bool
-	Synthetic        Synthetic
+	RedactedEnvelope bool      `json:"redacted_envelope,omitempty"`
+	Synthetic        Synthetic `json:"synthetic,omitempty"`
 	// Side is the only side that saw the message, if the other saw a changed message or
 	// none, for example because tools are hidden from the agent. Empty means both.
-	Side Side
-	Peer *Peer // on frames from a client over HTTP
+	Side Side  `json:"side,omitempty"`
+	Peer *Peer `json:"peer,omitempty"` // on frames from a client over HTTP
 
 	// Injected lists the numbers of the attack's injections in Raw, counting from 1.
-	Injected []int
+	Injected []int `json:"injected,omitempty"`
 
 	line *line // where it was read; nil unless the frame is large
 }
@@ -84,30 +84,13 @@ type Peer struct {
 // frameJSON is a line of frames.jsonl. Raw is a JSON string rather than an embedded value,
 // which an encoder would compact.
 type frameJSON struct {
-	frameHead
+	frameFields
 	Raw    *string `json:"raw,omitempty"`
 	RawB64 *string `json:"raw_b64,omitempty"`
-	frameTail
 }
 
-type frameHead struct {
-	Seq    int64     `json:"seq"`
-	Time   time.Time `json:"t"`
-	Server string    `json:"server"`
-	Conn   string    `json:"conn"`
-	Dir    Direction `json:"dir"`
-}
-
-type frameTail struct {
-	Truncated int64          `json:"truncated,omitempty"`
-	Redacted  int            `json:"redacted,omitempty"`
-	Secrets   map[string]int `json:"secrets,omitempty"`
-	Envelope  bool           `json:"redacted_envelope,omitempty"`
-	Synthetic Synthetic      `json:"synthetic,omitempty"`
-	Side      Side           `json:"side,omitempty"`
-	Peer      *Peer          `json:"peer,omitempty"`
-	Injected  []int          `json:"injected,omitempty"`
-}
+// frameFields is a frame without its bytes.
+type frameFields Frame
 
 // MarshalJSON preserves Raw exactly: as a string in "raw" if it is valid UTF-8, otherwise
 // in base64 in "raw_b64".
@@ -123,10 +106,7 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	if err := jsontext.Unmarshal(b, &line); err != nil {
 		return err
 	}
-	*f = Frame{
-		Seq: line.Seq, Time: line.Time, Server: line.Server, Conn: line.Conn, Dir: line.Dir,
-		Truncated: line.Truncated, Redacted: line.Redacted, Secrets: line.Secrets, RedactedEnvelope: line.Envelope, Synthetic: line.Synthetic, Side: line.Side, Peer: line.Peer, Injected: line.Injected,
-	}
+	*f = Frame(line.frameFields)
 	switch {
 	case line.Raw != nil:
 		f.Raw = []byte(*line.Raw)
@@ -143,15 +123,19 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 // write writes f as JSON, with secrets in Raw replaced and Raw truncated to limit bytes. It
 // returns what it replaced.
 func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) (found redact.Found, err error) {
-	head, err := Marshal(frameHead{f.Seq, f.Time, f.Server, f.Conn, f.Dir})
+	head, err := Marshal(frameFields{Seq: f.Seq, Time: f.Time, Server: f.Server, Conn: f.Conn, Dir: f.Dir})
 	if err != nil {
 		return found, err
 	}
-	peer, ofPeer := f.Peer.redacted(secrets)
+	rest := frameFields(f)
+	rest.Seq, rest.Time, rest.Server, rest.Conn, rest.Dir = 0, time.Time{}, "", "", ""
+	var ofPeer redact.Found
+	rest.Peer, ofPeer = f.Peer.redacted(secrets)
 	found, err = writeLine(w, secrets, limit, head, []payload{{"raw", f.Raw}}, func(found redact.Found, over int64) any {
 		all := redact.Found{Spans: f.Redacted, Secrets: maps.Clone(f.Secrets), Envelope: f.RedactedEnvelope}
 		all.Add(found)
-		return frameTail{f.Truncated + over, all.Spans, all.Secrets, all.Envelope, f.Synthetic, f.Side, peer, f.Injected}
+		rest.Truncated, rest.Redacted, rest.Secrets, rest.RedactedEnvelope = f.Truncated+over, all.Spans, all.Secrets, all.Envelope
+		return rest
 	})
 	found.Add(ofPeer)
 	return found, err

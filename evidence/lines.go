@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
 	"path/filepath"
@@ -135,6 +136,15 @@ func collect[T any](d Dir, name string) ([]T, error) {
 		all = append(all, v)
 	}
 	return all, nil
+}
+
+// collectIfThere is like collect, and reads nothing if the file does not exist.
+func collectIfThere[T any](d Dir, name string) ([]T, error) {
+	all, err := collect[T](d, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return all, err
 }
 
 // readLine reads a line of up to most bytes into a new buffer. The last line may lack a

@@ -42,27 +42,21 @@ type ProgramAsk struct {
 
 // ProgramAnswer is the result of a program.
 type ProgramAnswer struct {
-	Image      string   `json:"image,omitempty"`       // image that it ran in; empty without a container
-	NotStarted string   `json:"not_started,omitempty"` // why it could not be started
-	ExitCode   *int     `json:"exit_code,omitempty"`   // if it exited
-	Signal     string   `json:"signal,omitempty"`      // signal that killed it, such as SIGKILL
-	TimedOut   bool     `json:"timed_out,omitempty"`
-	Breaches   []Breach `json:"breaches,omitempty"` // limits that its container exceeded
-	Broke      string   `json:"broke,omitempty"`    // how it broke its container, which ended it
-	Stdout     Output   `json:"stdout"`
-	Stderr     Output   `json:"stderr"`
-}
-
-// Breach is a limit that a container exceeded; see [observe.Breach].
-type Breach struct {
-	Kind string `json:"kind"`
-	What string `json:"what"` // predicate of a sentence about the container
+	Image      string           `json:"image,omitempty"`       // image that it ran in; empty without a container
+	NotStarted string           `json:"not_started,omitempty"` // why it could not be started
+	ExitCode   *int             `json:"exit_code,omitempty"`   // if it exited
+	Signal     string           `json:"signal,omitempty"`      // signal that killed it, such as SIGKILL
+	TimedOut   bool             `json:"timed_out,omitempty"`
+	Breaches   []observe.Breach `json:"breaches,omitempty"` // limits that its container exceeded
+	Broke      string           `json:"broke,omitempty"`    // how it broke its container, which ended it
+	Stdout     Output           `json:"stdout"`
+	Stderr     Output           `json:"stderr"`
 }
 
 // OutOfMemory reports whether the kernel killed a process of the program because memory ran
 // out.
 func (a ProgramAnswer) OutOfMemory() bool {
-	return slices.ContainsFunc(a.Breaches, func(b Breach) bool { return b.Kind == observe.OOM })
+	return slices.ContainsFunc(a.Breaches, func(b observe.Breach) bool { return b.Kind == observe.OOM })
 }
 
 // Output is the beginning of a program's output.

@@ -1,9 +1,7 @@
 package grading
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,6 +34,8 @@ type ComplianceConfig struct {
 	Weights           *PartWeights   `json:"weights,omitempty" jsonschema:"weights of the parts of the score; default 1 each"`
 	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"score needed to pass; default 1"`
 	Judged
+
+	expected []match.Expected // compiled by Validate
 }
 
 // ExpectedCall is an entry of expect_tools_used. A name alone is the tool, with any
@@ -112,18 +112,6 @@ func (e *ExpectedCall) SetShort(tool string) (err error) {
 	return err
 }
 
-// UnmarshalJSON reads a tool's name, or an entry as a mapping.
-func (e *ExpectedCall) UnmarshalJSON(data []byte) error {
-	var tool string
-	if json.Unmarshal(data, &tool) == nil {
-		return e.SetShort(tool)
-	}
-	type plain ExpectedCall
-	in := json.NewDecoder(bytes.NewReader(data))
-	in.DisallowUnknownFields()
-	return in.Decode((*plain)(e))
-}
-
 // least returns how many calls are expected.
 func (e *ExpectedCall) least() int {
 	if e.Count == nil || e.Count.Min == nil {
@@ -148,8 +136,10 @@ func (c *ComplianceConfig) Validate() error {
 	if slices.Contains(c.Server, "") || c.Server != nil && len(c.Server) == 0 {
 		wrong("server: empty")
 	}
+	c.expected = nil
 	for i := range c.ExpectToolsUsed {
-		errs = append(errs, c.ExpectToolsUsed[i].validate(fmt.Sprintf("expect_tools_used[%d]", i)))
+		expected, err := c.ExpectToolsUsed[i].compile(fmt.Sprintf("expect_tools_used[%d]", i))
+		c.expected, errs = append(c.expected, expected), append(errs, err)
 	}
 	for i, chain := range c.Before {
 		if len(chain) < 2 {
@@ -188,19 +178,6 @@ func (c *ComplianceConfig) mode() match.Mode {
 func (c *ComplianceConfig) selects() bool { return len(c.ExpectToolsUsed) > 0 || c.Match != "" }
 
 func (r *ReadRules) checks() bool { return r != nil && len(r.Expect)+len(r.Reject) > 0 }
-
-func (e *ExpectedCall) validate(field string) error {
-	var errs []error
-	if most, said := e.most(); said && most < max(e.least(), 1) {
-		errs = append(errs, fmt.Errorf("%s.count: at most %d and at least %d; for none at all use reject_tools", field, most, e.least()))
-	}
-	if e.Args != nil {
-		if _, err := e.Args.Compile(); err != nil {
-			errs = append(errs, within(field+".args", err))
-		}
-	}
-	return errors.Join(errs...)
-}
 
 func (r *ErrorRules) validate(limited bool) error {
 	if r == nil {
@@ -281,23 +258,18 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	sel, err := c.selection(calls)
-	if err != nil {
-		return report{}, err
-	}
+	sel := c.selection(calls)
 	gates, err := c.gates(s, sel, calls)
 	if err != nil {
 		return report{}, err
 	}
 	failed := c.Errors.sort(calls)
 	failed.soft = soft
-	var r report
-	r.gates(gates)
-	r.details = c.details(calls, sel, failed, gates)
-	r.aboutCompliance(gates, sel, failed)
+	r := report{details: c.details(calls, sel, failed, gates)}
+	r.aboutCompliance(sel, failed)
 	r.listSelection(c, sel)
 	r.listErrors(c, failed)
-	r.listGates(gates)
+	r.gates(gates)
 	if err := s.judged(&r, c); err != nil {
 		return report{}, err
 	}
@@ -344,7 +316,7 @@ func (c *ComplianceConfig) inScope(server string) bool {
 	return len(scope) == 0 || slices.Contains(scope, server)
 }
 
-// gates adds the gates that do not hold.
+// gates counts and lists the gates.
 func (r *report) gates(gates []gate) {
 	for _, g := range gates {
 		r.checks++
@@ -354,6 +326,12 @@ func (r *report) gates(gates []gate) {
 			} else {
 				r.failures = append(r.failures, "Gate failed: "+f.String())
 			}
+			r.calls = append(r.calls, f.calls...)
+			f.expected = cmp.Or(f.expected, g.expects)
+			r.list(g.name, g.result(), f)
+		}
+		if len(g.findings) == 0 {
+			r.list(g.name, checkPass, finding{expected: g.expects})
 		}
 	}
 }
@@ -394,11 +372,8 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	}
 }
 
-// aboutCompliance records the calls that failed gates or lowered the score.
-func (r *report) aboutCompliance(gates []gate, sel selection, failed failures) {
-	for _, g := range gates {
-		r.calls = append(r.calls, numbers(g.calls)...)
-	}
+// aboutCompliance records the calls that lowered the score.
+func (r *report) aboutCompliance(sel selection, failed failures) {
 	for _, calls := range [][]evidence.Call{failed.counted, sel.besides(sel.TooMuch)} {
 		r.calls = append(r.calls, numbers(calls)...)
 	}

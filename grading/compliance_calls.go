@@ -3,6 +3,7 @@ package grading
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,33 +23,30 @@ type selection struct {
 }
 
 // selection matches calls, which are in the order of their requests.
-func (c *ComplianceConfig) selection(calls []evidence.Call) (selection, error) {
-	sel := selection{mode: c.mode()}
-	for i := range c.ExpectToolsUsed {
-		entry := &c.ExpectToolsUsed[i]
-		expected, err := entry.compile()
-		if err != nil {
-			return selection{}, fmt.Errorf("expect_tools_used[%d].%w", i, err)
-		}
-		sel.expected = append(sel.expected, expected)
+func (c *ComplianceConfig) selection(calls []evidence.Call) selection {
+	sel := selection{mode: c.mode(), expected: c.expected, calls: calls}
+	for _, entry := range c.ExpectToolsUsed {
 		sel.constrained = sel.constrained || entry.Args != nil && entry.Args.Match != "ignore"
 	}
-	sel.calls = calls
 	if sel.mode == match.InOrder || sel.mode == match.Exact {
 		sel.calls = sel.sortParallel(c)
 	}
 	sel.Result = match.Match(sel.mode, sel.expected, c.given(sel.calls))
-	return sel, nil
+	return sel
 }
 
-// compile returns the entry for [match.Match]. Without a count it is one call.
-func (e *ExpectedCall) compile() (match.Expected, error) {
+// compile returns the entry for [match.Match]. Without a count it is one call. Its errors name the
+// key within field.
+func (e *ExpectedCall) compile(field string) (match.Expected, error) {
+	var errs []error
+	most, limited := e.most()
+	if limited && most < max(e.least(), 1) {
+		errs = append(errs, fmt.Errorf("%s.count: at most %d and at least %d; for none at all use reject_tools", field, most, e.least()))
+	}
 	var args *match.Args
 	if e.Args != nil {
-		var err error
-		if args, err = e.Args.Compile(); err != nil {
-			return match.Expected{}, fmt.Errorf("args.%w", err)
-		}
+		compiled, err := e.Args.Compile()
+		args, errs = compiled, append(errs, within(field+".args", err))
 	}
 	made := match.Once(match.Target{Server: e.Server, Tool: e.Tool, Args: args})
 	for _, other := range e.AnyOf {
@@ -57,10 +55,10 @@ func (e *ExpectedCall) compile() (match.Expected, error) {
 	if e.Count != nil {
 		made.Min, made.Max = e.least(), match.Unlimited
 	}
-	if most, said := e.most(); said {
+	if limited {
 		made.Max = most
 	}
-	return made, nil
+	return made, errors.Join(errs...)
 }
 
 // given returns calls for [match.Match].

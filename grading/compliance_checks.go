@@ -87,18 +87,6 @@ func (r *report) listErrors(c *ComplianceConfig, failed failures) {
 	r.list("max_tool_errors", result, f)
 }
 
-func (r *report) listGates(gates []gate) {
-	for _, g := range gates {
-		for _, f := range g.findings {
-			f.expected = cmp.Or(f.expected, g.expects)
-			r.list(g.name, g.result(), f)
-		}
-		if len(g.findings) == 0 {
-			r.list(g.name, checkPass, finding{expected: g.expects})
-		}
-	}
-}
-
 // check reports whether an expected call was made with the expected arguments.
 func (sel selection) check(expected int) (result string, f finding) {
 	made := filter(sel.Pairs, func(p match.Pair) bool { return p.Expected == expected })

@@ -34,14 +34,12 @@ type gate struct {
 	expects  string            // expectation, as part of a sentence
 	judge    func(*gate) error // adds why the gate does not hold
 
-	findings []finding       // why it does not hold
-	calls    []evidence.Call // calls that violate it
+	findings []finding // why it does not hold
 }
 
 // add adds a finding. If expected is empty, got is a complete sentence.
 func (g *gate) add(calls []evidence.Call, expected, got string, args ...any) {
 	g.findings = append(g.findings, finding{expected, fmt.Sprintf(got, args...) + ".", numbers(calls)})
-	g.calls = append(g.calls, calls...)
 }
 
 // allGates lists all gates, including those that are turned off. The arguments are only needed
@@ -106,7 +104,11 @@ func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Cal
 func gateDetails(gates []gate) map[string]any {
 	all := map[string]any{}
 	for _, g := range gates {
-		all[g.name] = map[string]any{"result": g.result(), "calls": numbers(g.calls)}
+		calls := []int{}
+		for _, f := range g.findings {
+			calls = append(calls, f.calls...)
+		}
+		all[g.name] = map[string]any{"result": g.result(), "calls": calls}
 	}
 	return all
 }
@@ -311,13 +313,9 @@ func (g *gate) claims(s *subject, servers []string) error {
 	for _, claim := range about(servers, s.narration.Unbacked) {
 		g.add(nil, "", "The agent reports calling %s with %s, but no such call was made", claimed(claim), arguments(claim))
 	}
-	byNumber := map[int]evidence.Call{}
-	for _, call := range s.calls {
-		byNumber[call.Seq] = call
-	}
 	for _, d := range s.narration.Differs {
 		if len(about(servers, []evidence.Claim{d.Claim})) > 0 {
-			g.add([]evidence.Call{byNumber[d.Call]}, "", "The agent reports call %d (%s) with a different %s: it says %s, but it was %s",
+			g.add(s.calls[d.Call-1:d.Call], "", "The agent reports call %d (%s) with a different %s: it says %s, but it was %s",
 				d.Call, claimed(d.Claim), differing(d.In), clip(d.Claimed), clip(d.Actual))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading/match"
 )
 
 // ToolConstraintConfig configures the tool_constraint grader: which tools were
@@ -38,28 +37,25 @@ func (c *ToolConstraintConfig) Validate() error {
 }
 
 // Servers names the servers that sources are about.
-func (c *ToolConstraintConfig) Servers() []string {
-	var names []string
-	for _, p := range slices.Concat(c.ExpectTools, c.RejectTools, c.AllowOnly) {
-		if name, ok := (selector{source: p.Source}).server(); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
+func (c *ToolConstraintConfig) Servers() []string { return serversOf(c.selectors()) }
 
 // tools implements tooled.
 func (c *ToolConstraintConfig) tools() (all []evidence.ToolRef) {
-	for _, p := range slices.Concat(c.ExpectTools, c.RejectTools, c.AllowOnly) {
-		if server, ok := (selector{source: p.Source}).server(); ok && !match.IsExpression(p.Tool) {
-			all = append(all, evidence.ToolRef{Server: server, Tool: p.Tool})
+	for _, sel := range c.selectors() {
+		server, ok := sel.server()
+		if name, isName := sel.tool.Name(); ok && isName {
+			all = append(all, evidence.ToolRef{Server: server, Tool: name})
 		}
 	}
 	return all
 }
 
+func (c *ToolConstraintConfig) selectors() []selector {
+	return slices.Concat(c.expect, c.reject, c.allow)
+}
+
 func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
-	for _, sel := range slices.Concat(c.expect, c.reject, c.allow) {
+	for _, sel := range c.selectors() {
 		if err := sel.known(s); err != nil {
 			return report{}, err
 		}

@@ -264,7 +264,7 @@ func TestWeights(t *testing.T) {
 
 func TestConfigThatCannotBeRead(t *testing.T) {
 	for _, test := range []struct{ kind, config, feedback string }{
-		{"text", `{"contain":["x"]}`, "unknown field"},
+		{"text", `{"contain":["x"]}`, "unknown key"},
 		{"text", `{"regex_match":["("]}`, "missing closing"},
 		{"nonsense", `{}`, "no grader"},
 	} {

@@ -1,7 +1,6 @@
 package grading
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 var (
@@ -125,11 +125,14 @@ func load(spec evidence.GraderSpec) (grader, error) {
 	if !ok {
 		return nil, fmt.Errorf("no grader of type %q", spec.Type)
 	}
-	if config := bytes.TrimSpace(spec.Config); len(config) > 0 {
-		in := json.NewDecoder(bytes.NewReader(config))
-		in.DisallowUnknownFields()
-		if err := in.Decode(g); err != nil {
-			return nil, fmt.Errorf("config: %w", err)
+	if len(spec.Config) > 0 {
+		doc, err := strictyaml.FromJSON("config", spec.Config)
+		if err != nil {
+			return nil, err
+		}
+		doc.Strict()
+		if doc.DecodeAt(g, "config"); doc.Err() != nil {
+			return nil, doc.Err()
 		}
 	}
 	if rules, ok := g.(Validated); ok {

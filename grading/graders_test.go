@@ -105,7 +105,7 @@ func TestBehavior(t *testing.T) {
 		{"frames with a gap", lost, `{"max_mcp_calls":9}`, cannotSay, 0, "disk full"},
 		{"no tokens without a model", s, `{"max_tokens":5}`, pass, 1, ""},
 		{"tokens that nothing tells", command, `{"max_tokens":5}`, cannotSay, 0, "its tokens are not known"},
-		{"not supported", s, `{"max_iterationz":5}`, cannotSay, 0, "unknown field"},
+		{"not supported", s, `{"max_iterationz":5}`, cannotSay, 0, "unknown key"},
 		{"a server's limits", s, `{"mcp_servers":{"github":{"max_calls":2,"max_errors":0,"required_tools":["get","/g.*/"],"forbidden_tools":["Get","/ge/"]},"web":{"max_calls":0}}}`, pass, 1, "All 7"},
 		{"a server's limits the other way", s, `{"mcp_servers":{"github":{"max_calls":1,"max_errors":0,"required_tools":["put"],"forbidden_tools":["/g.*/"]}}}`, fail, 0.25, `Expected at most 1 calls to server "github"; found 2: call 1 ("get" of github: ok), call 2`},
 		{"a server's errors", failing, `{"mcp_servers":{"github":{"max_errors":0},"web":{"max_errors":0}}}`, fail, 0.5, `Expected at most 0 failed calls to server "github"; found 1: call 1 ("get" of github: tool_error).`},

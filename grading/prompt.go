@@ -42,12 +42,12 @@ func (c *PromptConfig) inquiry() (judgement, bool) {
 
 func (c *PromptConfig) grade(s *subject) (report, error) {
 	q, _ := c.inquiry()
-	if s.pairs(q) {
-		return s.gradePair(q)
-	}
 	said, err := s.rule(q)
-	if err != nil {
+	switch {
+	case err != nil:
 		return report{}, err
+	case s.pairs(q):
+		return gradePair(said), nil
 	}
 	score := said.score()
 	r := report{own: &score, said: said.sentence(), details: map[string]any{"judge": said.details()}}

@@ -280,26 +280,16 @@ func (p preference) score() float64 {
 	return map[string]float64{winnerRun: 1, winnerTie: 0.5}[p.Winner]
 }
 
-// gradePair passes a trial unless its baseline is better.
-func (s *subject) gradePair(q judgement) (report, error) {
-	asks, _, err := s.questions(q)
-	if err != nil {
-		return report{}, err
-	}
-	var answers [pairOrders]opinion
-	for i, ask := range asks {
-		if answers[i], err = s.opinionOn(ask); err != nil {
-			return report{}, fmt.Errorf("%w: answer %d of %d: %w", errEvidence, i+1, pairOrders, err)
-		}
-	}
-	p := prefer(answers)
+// gradePair passes a trial unless its baseline is better, by the judge's answers for both orders.
+func gradePair(r ruling) report {
+	p := prefer([pairOrders]opinion(r.opinions))
 	score := p.score()
 	said := fmt.Sprintf("The judge finds it %s than the run without skills: %s.", map[string]string{winnerRun: "better", winnerBaseline: "worse", winnerTie: "no better or worse"}[p.Winner], excerpt(p.Reasoning))
-	r := report{own: &score, said: said, details: map[string]any{
-		"pairwise": p, "judge": map[string]any{"model": asks[0].Model, "answers": answers},
+	made := report{own: &score, said: said, details: map[string]any{
+		"pairwise": p, "judge": map[string]any{"model": r.model, "answers": r.opinions},
 	}}
-	r.measure("prompt", p.Winner != winnerBaseline, "%s", said)
-	return r, nil
+	made.measure("prompt", p.Winner != winnerBaseline, "%s", said)
+	return made
 }
 
 // ask returns one question.

@@ -41,6 +41,16 @@ func (sel selector) server() (string, bool) {
 	return strings.CutPrefix(sel.source, mcpSource)
 }
 
+// serversOf lists the servers that selectors are about.
+func serversOf(selectors []selector) (names []string) {
+	for _, sel := range selectors {
+		if server, ok := sel.server(); ok {
+			names = append(names, server)
+		}
+	}
+	return names
+}
+
 // known returns an error where some uses of the source are not known.
 func (sel selector) known(s *subject) error {
 	server, isServer := sel.server()

@@ -54,17 +54,7 @@ func action(name string) (selector, error) {
 }
 
 // Servers returns the servers of the expected tools.
-func (c *ActionSequenceConfig) Servers() []string {
-	var names []string
-	for _, name := range c.ExpectedActions {
-		if sel, err := action(name); err == nil {
-			if server, ok := sel.server(); ok {
-				names = append(names, server)
-			}
-		}
-	}
-	return names
-}
+func (c *ActionSequenceConfig) Servers() []string { return serversOf(c.actions) }
 
 // Modes of a sequence.
 const (

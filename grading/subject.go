@@ -49,7 +49,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	}
 	captured, err := capture.Calls(s.dir.Frames())
 	s.calls, s.gaps = captured.Calls, captured.Gaps
-	s.reads, s.changes = captured.Reads, captured.Changes
+	s.reads, s.changes = captured.Reads, changesOf(captured.Catalogs)
 	if err != nil {
 		s.gaps = append(s.gaps, capture.Gap{Why: s.explain(err)})
 	}
@@ -60,7 +60,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	captured.Gaps = s.gaps
 	capture.Tie(captured, tools, s.models())
 	if !errors.Is(err, fs.ErrNotExist) {
-		if err := errors.Join(s.dir.WriteCalls(s.calls), s.dir.WriteCatalogs(captured.Catalogs())); err != nil {
+		if err := errors.Join(s.dir.WriteCalls(s.calls), s.dir.WriteCatalogs(captured.Catalogs)); err != nil {
 			return nil, err
 		}
 	}
@@ -77,6 +77,15 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 		return s, s.dir.WriteNarration(n)
 	}
 	return s, nil
+}
+
+// changesOf returns the changes of all servers' tools, in order.
+func changesOf(catalogs []evidence.Catalog) (all []evidence.Change) {
+	for _, catalog := range catalogs {
+		all = append(all, catalog.Changes...)
+	}
+	slices.SortStableFunc(all, func(a, b evidence.Change) int { return cmp.Compare(a.Frame, b.Frame) })
+	return all
 }
 
 // of returns s for one grader.

@@ -196,7 +196,7 @@ func tally(calls []evidence.Call) Tally {
 	}
 	for _, incident := range capture.Incidents(calls) {
 		t.Incidents++
-		if incident.Recovered {
+		if last := incident[len(incident)-1]; last.Outcome == evidence.OutcomeOK {
 			t.Recovered++
 		}
 	}

@@ -6,19 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// jsonDecoder decodes the escapes of JSON strings anywhere in a text. Invalid escapes are
-// kept.
-type jsonDecoder struct{ open []byte }
+// decoder decodes the escapes of a text that arrives in pieces. It keeps an incomplete
+// escape at the end of a piece until the next. Invalid escapes are kept as they are.
+type decoder struct {
+	mark byte // with which an escape begins
+	// unescape appends to out what the escape at the beginning of p stands for, and returns the
+	// escape's length, or 0 if p does not hold all of it.
+	unescape func(out, p []byte) ([]byte, int)
+	open     []byte
+}
 
-const longestJSONEscape = len(`\u0041`)
-
-func (*jsonDecoder) escapes(p []byte) bool { return bytes.IndexByte(p, '\\') >= 0 }
-
-func (d *jsonDecoder) decode(p []byte) []byte {
+func (d *decoder) decode(p []byte) []byte {
 	p = append(d.open, p...)
 	out := make([]byte, 0, len(p))
 	for len(p) > 0 {
-		i := bytes.IndexByte(p, '\\')
+		i := bytes.IndexByte(p, d.mark)
 		if i < 0 {
 			i = len(p)
 		}
@@ -26,64 +28,51 @@ func (d *jsonDecoder) decode(p []byte) []byte {
 		if p = p[i:]; len(p) == 0 {
 			break
 		}
-		if len(p) < 2 || p[1] == 'u' && len(p) < longestJSONEscape {
+		length := 0
+		if out, length = d.unescape(out, p); length == 0 {
 			break
 		}
-		text, length := jsonEscape(p)
-		out = append(out, text...)
 		p = p[length:]
 	}
 	d.open = bytes.Clone(p)
 	return out
 }
 
-// jsonEscape decodes the escape at the beginning of p. It returns the text and the length
-// of the escape.
-func jsonEscape(p []byte) (text []byte, length int) {
+const longestJSONEscape = len(`\u0041`)
+
+// unescapeJSON decodes an escape of a JSON string.
+func unescapeJSON(out, p []byte) ([]byte, int) {
+	if len(p) < 2 || p[1] == 'u' && len(p) < longestJSONEscape {
+		return out, 0
+	}
 	switch c := p[1]; c {
 	case '"', '\\', '/':
-		return p[1:2], 2
+		return append(out, c), 2
 	case 'b':
-		return []byte{'\b'}, 2
+		return append(out, '\b'), 2
 	case 'f':
-		return []byte{'\f'}, 2
+		return append(out, '\f'), 2
 	case 'n':
-		return []byte{'\n'}, 2
+		return append(out, '\n'), 2
 	case 'r':
-		return []byte{'\r'}, 2
+		return append(out, '\r'), 2
 	case 't':
-		return []byte{'\t'}, 2
+		return append(out, '\t'), 2
 	case 'u':
 		if r, err := strconv.ParseUint(string(p[2:longestJSONEscape]), 16, 16); err == nil {
-			return utf8.AppendRune(nil, rune(r)), longestJSONEscape
+			return utf8.AppendRune(out, rune(r)), longestJSONEscape
 		}
 	}
-	return p[:1], 1
+	return append(out, p[0]), 1
 }
 
-// percentDecoder decodes URL escapes in a text. Invalid escapes are kept.
-type percentDecoder struct{ open []byte }
-
-func (*percentDecoder) escapes(p []byte) bool { return bytes.IndexByte(p, '%') >= 0 }
-
-func (d *percentDecoder) decode(p []byte) []byte {
-	p = append(d.open, p...)
-	out := make([]byte, 0, len(p))
-	for len(p) > 0 {
-		i := bytes.IndexByte(p, '%')
-		if i < 0 {
-			i = len(p)
-		}
-		out = append(out, p[:i]...)
-		if p = p[i:]; len(p) < 3 {
-			break
-		}
-		if c, err := strconv.ParseUint(string(p[1:3]), 16, 8); err == nil {
-			out, p = append(out, byte(c)), p[3:]
-		} else {
-			out, p = append(out, '%'), p[1:]
-		}
+// unescapeURL decodes an escape of a URL.
+func unescapeURL(out, p []byte) ([]byte, int) {
+	if len(p) < len("%41") {
+		return out, 0
 	}
-	d.open = bytes.Clone(p)
-	return out
+	if c, err := strconv.ParseUint(string(p[1:3]), 16, 8); err == nil {
+		return append(out, byte(c)), 3
+	}
+	return append(out, p[0]), 1
 }

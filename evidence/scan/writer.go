@@ -1,12 +1,16 @@
 package scan
 
+import "bytes"
+
 // Writer returns a writer that scans everything written to it, across writes, and reports
 // each canary once per encoding, with the escapes it was first found behind. It never fails
 // and buffers only a few bytes.
 func (s *Canaries) Writer(found func(Found)) *Writer {
-	w := &Writer{set: s, found: found, seen: map[Found]bool{}}
-	w.json.decoder, w.deeper.decoder, w.percent.decoder = &jsonDecoder{}, &jsonDecoder{}, &percentDecoder{}
-	return w
+	json, percent := decoder{mark: '\\', unescape: unescapeJSON}, decoder{mark: '%', unescape: unescapeURL}
+	return &Writer{
+		set: s, found: found, seen: map[Found]bool{},
+		json: lane{decoder: json}, deeper: lane{decoder: json}, percent: lane{decoder: percent},
+	}
 }
 
 // Writer searches the bytes as written and, in a lane per kind of escape, the unescaped
@@ -46,19 +50,11 @@ type lane struct {
 	parted bool
 }
 
-// decoder decodes the escapes of a text that arrives in pieces. It keeps an incomplete
-// escape at the end of a piece until the next.
-type decoder interface {
-	// escapes reports whether p contains the start of an escape.
-	escapes(p []byte) bool
-	decode(p []byte) []byte
-}
-
 // feed passes a lane the next piece p of its source, whose states before p are given. It
 // returns the next piece of the lane's own text, and the lane's states before that.
 func (w *Writer) feed(l *lane, p []byte, before states, escape string) ([]byte, states) {
 	if !l.parted {
-		if !l.escapes(p) {
+		if bytes.IndexByte(p, l.mark) < 0 {
 			return p, before
 		}
 		l.parted, l.states = true, before

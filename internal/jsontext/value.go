@@ -1,6 +1,7 @@
 package jsontext
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Parse parses a single JSON value, with numbers as [json.Number]. The error describes
@@ -20,6 +20,15 @@ func Parse(raw []byte) (any, error) {
 		return nil, cmp.Or(json.Unmarshal(raw, &value), errors.New("not a JSON value"))
 	}
 	return Decode(raw), nil
+}
+
+// Decode decodes a valid value as json.Unmarshal does into an any, with numbers as
+// [json.Number].
+func Decode(value []byte) (v any) {
+	in := json.NewDecoder(bytes.NewReader(value))
+	in.UseNumber()
+	_ = in.Decode(&v) // it is valid
+	return v
 }
 
 // Equal reports whether a and b, as returned by [Parse], are the same value. Values of
@@ -55,11 +64,8 @@ func Equal(a, b any) bool {
 
 // Encode encodes a value returned by [Parse], with keys sorted and numbers as written.
 func Encode(v any) string {
-	var out strings.Builder
-	in := json.NewEncoder(&out)
-	in.SetEscapeHTML(false)
-	_ = in.Encode(v) // a parsed value can be encoded
-	return strings.TrimSuffix(out.String(), "\n")
+	text, _ := Marshal(v) // a parsed value can be encoded
+	return string(text)
 }
 
 // Canonical returns the canonical form of a JSON value; ok is false if raw is invalid.

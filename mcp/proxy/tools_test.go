@@ -91,7 +91,7 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 			if len(outcomes) < 4 || outcomes[0] != evidence.OutcomeProtocolError || result.Calls[0].Tool != "hidden" {
 				t.Errorf("calls: %+v", result.Calls)
 			}
-			if tools := result.Catalog["s"]; len(tools) != 2 || tools[0].Hidden || !tools[1].Hidden {
+			if tools := result.Catalogs[0].Tools; len(tools) != 2 || tools[0].Hidden || !tools[1].Hidden {
 				t.Errorf("catalogue: %+v", tools)
 			}
 			sides := map[evidence.Side]int{}

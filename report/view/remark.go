@@ -128,16 +128,9 @@ func Counted(numbers []int, thing string) string {
 // relations returns remarks about the relations between calls, by call number: retries, and
 // what followed failures.
 func relations(calls []evidence.Call) map[int][]Remark {
-	all, bySeq := map[int][]Remark{}, map[int]evidence.Call{}
-	for _, call := range calls {
-		bySeq[call.Seq] = call
-	}
+	all := map[int][]Remark{}
 	for _, incident := range capture.Incidents(calls) {
-		members := make([]evidence.Call, len(incident.Calls))
-		for i, seq := range incident.Calls {
-			members[i] = bySeq[seq]
-		}
-		for seq, remark := range within(members) {
+		for seq, remark := range within(incident) {
 			all[seq] = append(all[seq], remark)
 		}
 	}

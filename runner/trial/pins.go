@@ -78,7 +78,7 @@ func (r *recording) compareListed() error {
 		return err
 	}
 	var errs []error
-	for _, listed := range captured.Catalogs() {
+	for _, listed := range captured.Catalogs {
 		at := slices.IndexFunc(r.plan.Servers, func(s plan.Server) bool { return s.Name == listed.Server })
 		if at < 0 || r.plan.Servers[at].Pin == nil {
 			continue

@@ -220,9 +220,7 @@ func (p programs) recordEnd(ctx context.Context, sb sandbox.Sandbox, program *ru
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
 	if used, err := sandbox.UsageOf(limited, sb, sandbox.Agent); err == nil {
-		for _, b := range used.Breaches() {
-			answer.Breaches = append(answer.Breaches, evidence.Breach(b))
-		}
+		answer.Breaches = used.Breaches()
 	}
 	answer.Broke = ending.Message
 	if !program.HasEnded() {

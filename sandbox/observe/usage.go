@@ -78,8 +78,8 @@ const (
 
 // Breach is a limit that a container reached.
 type Breach struct {
-	Kind string // OOM, Pids or Full
-	What string // what happened, as a predicate whose subject is the container
+	Kind string `json:"kind"` // OOM, Pids or Full
+	What string `json:"what"` // what happened, as a predicate whose subject is the container
 }
 
 // Breaches returns the limits that a container reached.
