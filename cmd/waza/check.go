@@ -8,6 +8,7 @@ import (
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/scaffold"
 )
 
 // checkCommand is waza check.
@@ -38,7 +39,8 @@ func (s checkCommand) command() *cli.Command {
 			all := []runner.Checked{}
 			for _, path := range evals {
 				all = append(all, runner.Check(c.Context, runner.Checking{
-					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Host: s.host(quiet, false),
+					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
+					Host: s.host(quiet, false),
 				}))
 			}
 			if err := s.printChecked(all, formatOf(c)); err != nil {
