@@ -133,10 +133,15 @@ func (s newCommand) insert(a *evalEdit, at strictyaml.Path, entry string) error 
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
+	return s.save(a, at, content)
+}
+
+// save writes the eval file with what was added at a path.
+func (s newCommand) save(a *evalEdit, at strictyaml.Path, content []byte) error {
 	if err := os.WriteFile(a.path, content, 0o644); err != nil {
 		return usage("%w", err)
 	}
-	_, err = fmt.Fprintf(s.stdout, "added it to %s of %s\n", at, a.path)
+	_, err := fmt.Fprintf(s.stdout, "added it to %s of %s\n", at, a.path)
 	return err
 }
 
@@ -237,12 +242,17 @@ func (s newCommand) grader(c *cli.Context) error {
 		return usage("--type: %w", err)
 	}
 	file := path.Join("graders", name+".yaml")
-	if err := s.write(a.relPath(file), content); err != nil {
-		return err
-	}
 	ref, err := jsontext.Marshal(file)
 	if err != nil {
 		return err
 	}
-	return s.insert(a, strictyaml.Path{"graders"}, "- ref: "+strings.Trim(string(ref), `"`)+"\n")
+	at := strictyaml.Path{"graders"}
+	edited, err := scaffold.Insert(a.path, a.data, at, "- ref: "+strings.Trim(string(ref), `"`)+"\n")
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if err := s.write(a.relPath(file), content); err != nil {
+		return err
+	}
+	return s.save(a, at, edited)
 }
