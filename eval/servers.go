@@ -82,6 +82,10 @@ func (s servers) merge(overlay map[string]*mcpconfig.Server) map[string]mcpconfi
 }
 
 func (s servers) check(name string, declared mcpconfig.Server) {
+	isMeant := func(field string) bool { return s.doc.Reported(s.place(name, field, "")...) }
+	if declared.URL == "" && declared.Command == "" && declared.Image == "" && declared.Build == nil && slices.ContainsFunc([]string{"url", "command", "image", "build"}, isMeant) {
+		return
+	}
 	_, err := mcpconfig.Variables(name, declared)
 	s.report(err)
 	server := declared
@@ -100,7 +104,7 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 		_, isPackage, err = mcpconfig.ReadPackage(name, declared)
 		s.report(err)
 	}
-	if !isPackage && mcpconfig.Supported(name, server) == nil && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" {
+	if !isPackage && mcpconfig.Supported(name, server) == nil && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" && !isMeant("image") && !isMeant("build") {
 		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; set its image or build (on the command line: --image), or config.isolation.server_image for all servers%s", name, launcherHint(server.Command))
 	}
 	s.checkBuild(name, server)

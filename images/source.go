@@ -33,8 +33,10 @@ type Source struct {
 	recipe Recipe
 	base   string   // empty with a Dockerfile
 	omit   []string // absolute paths to omit
+	output []fs.FileInfo
 	only   []string // if not empty, the only files to take
 	digest string   // of the files
+	marks  []mark   // of the files, in order
 
 	// Packages is the image with the packages that a Node.js project gets from a registry, on which
 	// its own is built, so that a change of other files does not fetch them again. It is nil if there
@@ -120,10 +122,11 @@ func Manifests(dir fs.FS) (found []Manifest) {
 	return found
 }
 
-// ReadSource reads the directory dir for a build, omitting the given files and directories.
-// Errors are single sentences.
-func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string) (*Source, error) {
-	s := &Source{name: dir, build: b}
+// ReadSource reads the directory dir for a build, omitting the given files and directories, and
+// files that are the same as one in output, under any name: waza writes to them meanwhile. Errors
+// are single sentences.
+func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string, output ...fs.FileInfo) (*Source, error) {
+	s := &Source{name: dir, build: b, output: output}
 	var err error
 	if s.dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
@@ -156,7 +159,7 @@ func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string) (*Sou
 	}
 	for _, source := range []*Source{s, s.Packages} {
 		if source != nil && err == nil {
-			source.digest, err = source.pack(tar.NewWriter(io.Discard))
+			source.digest, source.marks, err = source.pack(tar.NewWriter(io.Discard))
 		}
 	}
 	return s, err
@@ -244,9 +247,9 @@ func (s *Source) files() []file {
 // changed since it was read.
 func (s *Source) Context(n Network) (Context, error) {
 	files := func(w *tar.Writer) error {
-		digest, err := s.pack(w)
+		digest, marks, err := s.pack(w)
 		if err == nil && digest != s.digest {
-			err = fmt.Errorf("%s has changed since it was read; run again", s.name)
+			err = fmt.Errorf("%s in %s has changed since it was read; run again", firstChange(s.marks, marks), s.name)
 		}
 		return err
 	}

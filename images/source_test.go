@@ -149,8 +149,48 @@ func TestSource_Tag(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a.js"), []byte("2"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := must(s.Context(images.Network{})).Tar(io.Discard); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if err := must(s.Context(images.Network{})).Tar(io.Discard); err == nil || !strings.Contains(err.Error(), "a.js in "+dir+" has changed") {
 		t.Errorf("a file that changed: %v", err)
+	}
+	for name, change := range map[string]func(dir string) error{
+		"b.js":         func(dir string) error { return os.Remove(filepath.Join(dir, "b.js")) },
+		"bb.js":        func(dir string) error { return os.WriteFile(filepath.Join(dir, "bb.js"), nil, 0o644) },
+		"package.json": func(dir string) error { return os.Remove(filepath.Join(dir, "package.json")) },
+		"z":            func(dir string) error { return os.WriteFile(filepath.Join(dir, "z"), nil, 0o644) },
+	} {
+		dir := project(t, map[string]string{"package.json": "{}", "a.js": "1", "b.js": "1"})
+		s := source(t, dir, mcpconfig.Build{})
+		if err := change(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := must(s.Context(images.Network{})).Tar(io.Discard); err == nil || !strings.Contains(err.Error(), name+" in "+dir+" has changed") {
+			t.Errorf("%s changed: %v", name, err)
+		}
+	}
+}
+
+// TestSource_Output checks that a file that waza's output goes to is not part of the build, so that
+// it may grow.
+func TestSource_Output(t *testing.T) {
+	dir := project(t, map[string]string{"package.json": "{}", "a.js": "1", "sub/log": ""})
+	log, err := os.OpenFile(filepath.Join(dir, "sub", "log"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	output, err := log.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := images.ReadSource(dir, mcpconfig.Build{}, images.Bases{}, nil, output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.WriteString("more"); err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(unpack(t, must(s.Context(images.Network{}))))); slices.Contains(got, "source/sub/log") || !slices.Contains(got, "source/a.js") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -58,23 +58,40 @@ func (s *Source) ignored(root *os.Root) (*patternmatcher.PatternMatcher, error) 
 	return matcher, nil
 }
 
+// mark is an entry of a packed directory, with the digest of all entries up to it.
+type mark struct{ name, digest string }
+
+// firstChange returns the first name in which two packings of a directory differ.
+func firstChange(before, after []mark) string {
+	for i, m := range after {
+		if i == len(before) || m != before[i] {
+			isNamed := func(other mark) bool { return other.name == m.name }
+			if i < len(before) && before[i].name != m.name && slices.ContainsFunc(before, isNamed) {
+				return before[i].name // it is gone
+			}
+			return m.name
+		}
+	}
+	return before[len(after)].name
+}
+
 // pack writes the directory's files to a tar and returns their digest. It follows no links.
-func (s *Source) pack(w *tar.Writer) (digest string, err error) {
+func (s *Source) pack(w *tar.Writer) (digest string, marks []mark, err error) {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
-		return "", fmt.Errorf("directory %s cannot be read: %w", s.name, err)
+		return "", nil, fmt.Errorf("directory %s cannot be read: %w", s.name, err)
 	}
 	defer func() { _ = root.Close() }()
 	ignored, err := s.ignored(root)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	p := &sourcePacker{source: s, root: root, out: w, digest: sha256.New()}
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || name == "." || len(s.only) > 0 && !slices.Contains(s.only, name) {
 			return err
 		}
-		omitted := slices.Contains(s.omit, filepath.Join(s.dir, name))
+		omitted := slices.Contains(s.omit, filepath.Join(s.dir, name)) || s.isOutput(entry)
 		switch {
 		case entry.IsDir() && (omitted || isRun(root, name)):
 			return fs.SkipDir
@@ -91,9 +108,18 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("cannot build from %s: %w", s.name, err)
+		return "", nil, fmt.Errorf("cannot build from %s: %w", s.name, err)
 	}
-	return hex.EncodeToString(p.digest.Sum(nil)), nil
+	return hex.EncodeToString(p.digest.Sum(nil)), p.marks, nil
+}
+
+// isOutput reports whether waza's own output goes to a file.
+func (s *Source) isOutput(entry fs.DirEntry) bool {
+	if len(s.output) == 0 {
+		return false
+	}
+	info, err := entry.Info()
+	return err == nil && slices.ContainsFunc(s.output, func(out fs.FileInfo) bool { return os.SameFile(out, info) })
 }
 
 // isRun reports whether a directory is a run directory, by its contents. One without the report
@@ -135,6 +161,7 @@ type sourcePacker struct {
 	root   *os.Root
 	out    *tar.Writer
 	digest hash.Hash
+	marks  []mark
 	above  []string // nested directories that are added once something in them is
 	files  int
 	bytes  int64
@@ -216,6 +243,7 @@ func (p *sourcePacker) file(name string) error {
 
 // add writes an entry to the tar, and adds it and its content to the digest.
 func (p *sourcePacker) add(h tar.Header, content io.Reader) error {
+	defer func(name string) { p.marks = append(p.marks, mark{name, string(p.digest.Sum(nil))}) }(h.Name)
 	about, _ := json.Marshal([]any{h.Name, h.Mode, h.Linkname, h.Size}) // plain data always marshals
 	p.digest.Write(about)
 	if p.source.recipe != ByDockerfile {

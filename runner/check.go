@@ -1,7 +1,7 @@
 package runner
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +31,8 @@ type Checking struct {
 	// Absent returns the trials' images that the engine does not have. If it fails because no
 	// engine is available, images are not checked.
 	Absent func(context.Context, []*plan.Trial) ([]string, error)
+	// Unwritten returns the mark of a place that is left to be written in a text, or "".
+	Unwritten func(text []byte) string
 
 	Host
 }
@@ -283,17 +285,14 @@ func (c *checker) tools(t eval.ResolvedTask) {
 	}
 }
 
-// changeMe marks what is to be replaced in files that waza new writes.
-const changeMe = "CHANGE ME"
-
 // unwritten warns about a task in which places are left to be written.
 func (c *checker) unwritten(t eval.ResolvedTask) {
-	left := strings.Contains(t.Prompt, changeMe) || bytes.Contains(t.Script, []byte(changeMe))
+	mark := cmp.Or(c.Unwritten([]byte(t.Prompt)), c.Unwritten(t.Script))
 	for _, g := range t.Graders {
-		left = left || bytes.Contains(g.Config, []byte(changeMe))
+		mark = cmp.Or(mark, c.Unwritten(g.Config))
 	}
-	if left {
-		c.warn(t.Path, "task %s has %s in its prompt, its script or its graders: replace it", t.ID, changeMe)
+	if mark != "" {
+		c.warn(t.Path, "task %s has %s in its prompt, its script or its graders: replace it", t.ID, mark)
 	}
 }
 

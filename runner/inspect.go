@@ -93,7 +93,7 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 		return err
 	}
 	i.plans, err = plan.PlanInspections(i.Eval, i.Servers, plan.Choices{
-		Run: i.ID, Pull: i.Pull, Lookup: i.Lookup, Secrets: i.Secrets, Lock: i.lock, Platform: defaultPlatform(), Omit: []string{i.Dir},
+		Run: i.ID, Pull: i.Pull, Lookup: i.Lookup, Secrets: i.Secrets, Lock: i.lock, Platform: defaultPlatform(), Omit: []string{i.Dir}, Output: i.Output,
 	})
 	if err != nil {
 		return Mistake{err}

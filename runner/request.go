@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"strings"
 	"time"
@@ -88,6 +89,7 @@ type Host struct {
 	Build        func() string               // identifies the build, in addition to the version
 	Lookup       func(string) (string, bool) // looks up environment variables
 	Certificates selftest.Cache
+	Output       []fs.FileInfo // the files that waza's own output goes to
 
 	// CheckScript, CheckModelScript and ModelScript parse scripts of agents and models.
 	CheckScript      func(doc *strictyaml.Document, at ...any)

@@ -143,7 +143,7 @@ func (j *Job) trials() ([]*plan.Trial, error) {
 	return plan.Plan(j.Eval, j.Tasks, plan.Choices{
 		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Lookup: q.Lookup, Secrets: q.Secrets,
 		Lock: j.lock, Platform: defaultPlatform(), Pins: q.Pins, ModelScript: q.ModelScript,
-		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit,
+		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit, Output: q.Output,
 	})
 }
 

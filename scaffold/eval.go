@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -100,6 +101,13 @@ func (e Eval) Files() ([]File, error) {
 	}
 	return files, err
 }
+
+// changeMe matches the mark of a place that is left to be written. Names have no space in it.
+var changeMe = regexp.MustCompile(`CHANGE[ _-]ME`)
+
+// Unwritten returns the mark of the first place in a text that is left to be written, as in what
+// [NewTask] and [NewGrader] return, or "" if there is none.
+func Unwritten(text []byte) string { return string(changeMe.Find(text)) }
 
 // NewTask returns a task that has to be completed: it calls a tool, or lists those of a server, and
 // its grader asks for what only a person knows.

@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/scaffold"
 )
 
 // checkCommand is waza check.
@@ -36,7 +37,8 @@ func checkCommand(s *state) *cli.Command {
 			all := []runner.Checked{}
 			for _, path := range evals {
 				all = append(all, runner.Check(ctx, runner.Checking{
-					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Host: s.host(quiet, false),
+					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
+					Host: s.host(quiet, false),
 				}))
 			}
 			if err := printChecked(s, all, formatOf(c)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -41,7 +42,7 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 	secrets := &redact.Set{}
 	h := runner.Host{
 		Host: trial.Host{Secrets: secrets, Connect: newJudges(s, secrets).connect},
-		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Certificates: certificateCache(),
+		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Certificates: certificateCache(), Output: outputFiles(s.stdout, s.stderr),
 		CheckScript: script.Check, CheckModelScript: checkModelScript,
 		Notice: s.warnOnce, Warn: s.warn,
 		Say: func(what string) {
@@ -99,6 +100,23 @@ func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *r
 	return containers.Open(ctx, containers.Options{
 		Run: o.Run, Resume: o.Resume, Guest: s.guest, Digest: s.digest, Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
 	})
+}
+
+// outputFiles returns the regular files among outputs.
+func outputFiles(outputs ...io.Writer) (all []fs.FileInfo) {
+	for _, w := range outputs {
+		if out, ok := w.(*stdoutWriter); ok {
+			w = out.Writer
+		}
+		file, ok := w.(*os.File)
+		if !ok {
+			continue
+		}
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			all = append(all, info)
+		}
+	}
+	return all
 }
 
 func checkModelScript(file string, data []byte) error {

@@ -131,10 +131,15 @@ func insertEntry(s *state, a *evalEdit, at strictyaml.Path, entry string) error 
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
+	return saveEval(s, a, at, content)
+}
+
+// saveEval writes the eval file with what was added at a path.
+func saveEval(s *state, a *evalEdit, at strictyaml.Path, content []byte) error {
 	if err := os.WriteFile(a.path, content, 0o644); err != nil {
 		return usage("%w", err)
 	}
-	_, err = fmt.Fprintf(s.stdout, "added it to %s of %s\n", at, a.path)
+	_, err := fmt.Fprintf(s.stdout, "added it to %s of %s\n", at, a.path)
 	return err
 }
 
@@ -235,12 +240,17 @@ func newGrader(s *state, c *cli.Command) error {
 		return usage("--type: %w", err)
 	}
 	file := path.Join("graders", name+".yaml")
-	if err := writeNew(s, a.relPath(file), content); err != nil {
-		return err
-	}
 	ref, err := jsontext.Marshal(file)
 	if err != nil {
 		return err
 	}
-	return insertEntry(s, a, strictyaml.Path{"graders"}, "- ref: "+strings.Trim(string(ref), `"`)+"\n")
+	at := strictyaml.Path{"graders"}
+	edited, err := scaffold.Insert(a.path, a.data, at, "- ref: "+strings.Trim(string(ref), `"`)+"\n")
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if err := writeNew(s, a.relPath(file), content); err != nil {
+		return err
+	}
+	return saveEval(s, a, at, edited)
 }

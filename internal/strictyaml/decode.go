@@ -103,7 +103,6 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 		return
 	}
 	known := shapeOf(v.Type())
-	meant := map[string]bool{} // keys for which a misspelled one was reported
 	ignored := map[string]bool{}
 	for _, p := range n.pairs {
 		at := path.With(p.key)
@@ -113,7 +112,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 			ignored[p.key] = true
 			continue
 		case !ok:
-			meant[d.unknown(p, at, known)] = true
+			d.unknown(p, at, known)
 			continue
 		case known.lenient && p.value.kind == null && !field.limits.Required, field.limits.Zero && p.value.isZero():
 			ignored[p.key] = true // treated as absent
@@ -122,7 +121,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 		d.value(p.value, v.FieldByIndex(field.index), at, field.limits)
 	}
 	for _, name := range known.names {
-		if known.fields[name].limits.Required && n.pair(name) == nil && !meant[name] {
+		if known.fields[name].limits.Required && n.pair(name) == nil {
 			d.missing(path.With(name))
 		}
 	}
@@ -141,14 +140,16 @@ func (d decoder) ignores(p pair, at Path, known shape) bool {
 	return true
 }
 
-// unknown reports an unknown key and returns the key that was probably meant, or "".
-func (d decoder) unknown(p pair, at Path, known shape) (meant string) {
+// unknown reports an unknown key. If another was probably meant, that it is missing is not reported.
+func (d decoder) unknown(p pair, at Path, known shape) {
 	if len(d.doc.problems) >= maxProblems { // not worth searching
 		d.doc.dropped++
-		return ""
+		return
 	}
 	d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
-	return Nearest(p.key, known.names)
+	if meant := Nearest(p.key, known.names); meant != "" && !d.doc.Has(at[:len(at)-1].With(meant)...) {
+		d.doc.bad[at[:len(at)-1].With(meant).String()] = true
+	}
 }
 
 func (d decoder) missing(at Path) {

@@ -264,6 +264,10 @@ func (d *Document) error(pos Position, class error, message string) *Error {
 	return &Error{File: d.file, Position: pos, Message: message, Class: class, Excerpt: excerpt(d.lines, pos)}
 }
 
+// Reported reports whether there was a problem with the value at path, or a misspelled key in its
+// place.
+func (d *Document) Reported(path ...any) bool { return d.bad[Path(path).String()] }
+
 // Error returns err as a problem with the value at path, without reporting it.
 func (d *Document) Error(path Path, err error) *Error {
 	return d.error(d.place(path), err, err.Error())

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -54,6 +55,8 @@ type Choices struct {
 	Pins string
 	// Omit are directories of runs, which are left out of image builds.
 	Omit []string
+	// Output is the files that waza's own output goes to, which are left out too.
+	Output []fs.FileInfo
 	// sources caches what was read for image builds.
 	sources map[string]*images.Source
 	// ModelScript parses the script of a model, given its file name and content. It is required

@@ -435,7 +435,7 @@ func sourceOf(e *eval.Eval, config mcpconfig.Server, c Choices) (*images.Source,
 	}
 	how := fmt.Sprintf("%+v", *config.Build) // maps are printed in the order of their keys
 	if c.sources[how] == nil {
-		source, err := images.ReadSource(e.BuildDir(*config.Build), *config.Build, bases(e), slices.Concat(e.Files(), c.Omit))
+		source, err := images.ReadSource(e.BuildDir(*config.Build), *config.Build, bases(e), slices.Concat(e.Files(), c.Omit), c.Output...)
 		if err != nil {
 			return nil, err
 		}
