@@ -111,8 +111,8 @@ func Names(t *plan.Trial, ctr string, servers netip.Addr) map[string][]netip.Add
 	return names
 }
 
-// DNSEvent returns the event for a container's DNS question.
-func DNSEvent(ctr string, q guest.Question) evidence.Event {
+// dnsEvent returns the event for a container's DNS question.
+func dnsEvent(ctr string, q guest.Question) evidence.Event {
 	answer := "NXDOMAIN"
 	if q.Answered {
 		answer = "answered"
