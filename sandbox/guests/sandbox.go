@@ -255,8 +255,9 @@ func (s *Sandbox) Gone(name string) <-chan struct{} {
 
 // Expose makes a server's guest accept connections for one of its services.
 func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
-	at, ok := serviceAddresses(s.Trial, server)[service]
-	if !ok {
+	services := serverOf(s.Trial, server).Services
+	i := slices.IndexFunc(services, func(v plan.Service) bool { return v.Name == service })
+	if i < 0 {
 		return fmt.Errorf("server %q has no service %q", server, service)
 	}
 	c, err := s.Container(server)
@@ -267,8 +268,8 @@ func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
 	if err != nil {
 		return err
 	}
-	for _, port := range portsOf(s.Trial, server, service) {
-		ln, err := c.Guest.Listen(ctx, net.JoinHostPort(at.String(), strconv.Itoa(port)))
+	for _, port := range services[i].Ports {
+		ln, err := c.Guest.Listen(ctx, net.JoinHostPort(serviceAddr(i).String(), strconv.Itoa(port)))
 		if err != nil {
 			return fmt.Errorf("port %d in the container of server %q: %w", port, server, err)
 		}
