@@ -5,19 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"sync"
 
 	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
-
-// sharedMemory is a writable directory of every container.
-const sharedMemory = "/dev/shm"
 
 // apply starts the containers of a sandbox's plan in parallel. Those on the network wait until
 // it exists. On error everything is removed again.
@@ -42,7 +37,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 					return err
 				}
 			}
-			placed, err := s.withFiles(gctx, s.plan.withAddress(c, s.trial, a))
+			placed, err := s.withFiles(gctx, s.plan.withAddress(c, s.Trial, a))
 			if err != nil {
 				return err
 			}
@@ -51,11 +46,9 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 		})
 	}
 	err = group.Wait()
-	for i, c := range s.plan.containers {
-		if started[i] != nil {
-			limited := sortedKeys(c.host.Tmpfs)
-			started[i].meter, started[i].writable = guests.NewMeter(c.container, limited, s.observe), append(slices.Clone(limited), sharedMemory)
-			s.add(c.container, started[i])
+	for _, c := range started {
+		if c != nil {
+			s.add(c)
 		}
 	}
 	if err != nil {
@@ -69,14 +62,17 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 		s.network.leave = s.backend.watch.followNetwork(s.plan.network, s.cut)
 	}
 	s.Servers = s.plan.serversAt(a)
-	return s.checkGuests(ctx, filtered)
+	return s.Settle(ctx, func(_ context.Context, name string, c *guests.Container) error {
+		onBridge := s.plan.network != "" && name == sandbox.Agent
+		return guests.CheckWalls(c.Guest.Hello(), guests.Walls{Interface: onBridge, OurFilter: filtered, OwnKernel: ownKernel(s.Trial.Runtime)})
+	})
 }
 
 // createForAgent creates the network and the volume of the agent's container. It returns the
 // addresses of the network.
 func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err error) {
 	if s.plan.network != "" {
-		if a, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
+		if a, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.Trial.Subnets); err != nil {
 			return a, err
 		}
 	}
@@ -104,7 +100,7 @@ func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err err
 func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containerPlan, error) {
 	files := map[string]string{}
 	if c.container == sandbox.Agent {
-		files[sandbox.MCPConfigPath] = s.trial.MCPJSON
+		files[sandbox.MCPConfigPath] = s.Trial.MCPJSON
 	}
 	if c.host.NetworkMode.IsNone() {
 		files["/etc/hosts"] = hostsFile(c.host.ExtraHosts)
@@ -125,31 +121,8 @@ func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containe
 	}
 	content := layerTar(all)
 	defer func() { _ = content.Close() }()
-	if err := s.lease.guest.Put(ctx, filesDir, content); err != nil {
+	if err := s.lease.Guest.Put(ctx, filesDir, content); err != nil {
 		return c, fmt.Errorf("files of %s: %w", c.name, err)
 	}
 	return c, nil
-}
-
-// checkGuests checks the walls of every container from inside, before anything untrusted runs there,
-// and starts DNS in each guest. filtered means that the seccomp filter is waza's.
-func (s *trialSandbox) checkGuests(ctx context.Context, filtered bool) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for name, c := range s.containers {
-		group.Go(func() error {
-			onBridge := s.plan.network != "" && name == sandbox.Agent
-			if err := guests.CheckWalls(c.guest.Hello(), guests.Walls{Interface: onBridge, OurFilter: filtered, OwnKernel: ownKernel(s.trial.Runtime)}); err != nil {
-				return fmt.Errorf("container of %s: %w", name, err)
-			}
-			err := c.meter.Watch(ctx, c.guest)
-			if err == nil {
-				err = c.guest.Resolve(ctx, guests.Names(s.trial, name, s.Servers), func(q guest.Question) { s.observe(guests.DNSEvent(name, q)) })
-			}
-			if err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, c.stderr.Suffix())
-			}
-			return nil
-		})
-	}
-	return group.Wait()
 }

@@ -230,11 +230,11 @@ func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*n
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := ctr.close(context.Background()); err != nil {
+			if err := ctr.Close(context.Background()); err != nil {
 				t.Error(err)
 			}
 		})
-		return ctr.guest
+		return ctr.Guest
 	}
 	t.Fatal("no agent in the plan")
 	return nil
@@ -312,10 +312,10 @@ func TestNoContainerReachesTheHost(t *testing.T) {
 				aims = append(aims, bridgeAddr(t, s))
 			}
 			for name, ctr := range s.containers {
-				arm(t, ctr.guest, program)
+				arm(t, ctr.Guest, program)
 				for _, how := range towardsHost() {
 					for _, aim := range aims {
-						done, said := attack(t, startIn(ctr.guest), how, aim, v.port)
+						done, said := attack(t, startIn(ctr.Guest), how, aim, v.port)
 						t.Logf("%s: %s to %s: %s", name, how, aim, said)
 						if done {
 							t.Errorf("%s: %s to %s was not refused", name, how, aim)
@@ -392,7 +392,7 @@ func TestTrialsDoNotReachEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ctr := range []string{sandbox.Agent, "victim"} {
-		g := mine.containers[ctr].guest
+		g := mine.containers[ctr].Guest
 		arm(t, g, program)
 		if done, said := attack(t, startIn(g), "tcp", at, strconv.Itoa(port)); done {
 			t.Errorf("%s reached %s of another trial: %s", ctr, at, said)
@@ -400,7 +400,7 @@ func TestTrialsDoNotReachEachOther(t *testing.T) {
 	}
 	// The agent does reach its own servers, on the port the runner listens on and no
 	// other.
-	g := mine.containers[sandbox.Agent].guest
+	g := mine.containers[sandbox.Agent].Guest
 	if done, said := attack(t, startIn(g), "tcp", "victim", strconv.Itoa(port)); !done {
 		t.Errorf("the agent does not reach its own servers: %s", said)
 	}
@@ -440,11 +440,11 @@ func TestServersStandAlone(t *testing.T) {
 			}
 			const port = "8080"
 			for _, name := range []string{"victim", "other"} {
-				if _, err := s.containers[name].guest.Listen(t.Context(), "0.0.0.0:"+port); err != nil {
+				if _, err := s.containers[name].Guest.Listen(t.Context(), "0.0.0.0:"+port); err != nil {
 					t.Fatal(err)
 				}
 			}
-			server, agent := s.containers["victim"].guest, s.containers[sandbox.Agent].guest
+			server, agent := s.containers["victim"].Guest, s.containers[sandbox.Agent].Guest
 			arm(t, server, program)
 			arm(t, agent, program)
 			for _, aim := range [][2]string{{"other", port}, {"agent", port}, {"agent", "80"}, {"victim", "80"}, {"127.0.1.1", "80"}} {
@@ -466,7 +466,7 @@ func TestServersStandAlone(t *testing.T) {
 func TestNoOtherSockets(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	s := openSandbox(t, b, attackedTrial(b.run, "sockets", networkBridge), func(evidence.Event) {})
-	g := s.containers[sandbox.Agent].guest
+	g := s.containers[sandbox.Agent].Guest
 	arm(t, g, program)
 	for _, how := range []string{"raw", "packet", "vsock", "ping", "sctp", "high-bits", "io-uring"} {
 		if done, said := attack(t, startIn(g), how); done {
@@ -486,7 +486,7 @@ func TestNoOtherSockets(t *testing.T) {
 func TestNobodyTakesOverProcessOne(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	s := openSandbox(t, b, attackedTrial(b.run, "process-one", networkAirtight), func(evidence.Event) {})
-	g := s.containers[sandbox.Agent].guest
+	g := s.containers[sandbox.Agent].Guest
 	arm(t, g, program)
 	for _, how := range []string{"fd", "mem", "ptrace", "freeze"} {
 		if done, said := attack(t, startIn(g), how, "1"); done {
@@ -535,7 +535,7 @@ func TestNamesStayInside(t *testing.T) {
 				}
 			})
 			for _, ctr := range []string{sandbox.Agent, "victim"} {
-				g := s.containers[ctr].guest
+				g := s.containers[ctr].Guest
 				arm(t, g, program)
 				for _, name := range []string{"secret-in-a-name.example", "host.docker.internal", "nosuch"} {
 					if done, said := attack(t, startIn(g), "resolve", name); done {
@@ -544,7 +544,7 @@ func TestNamesStayInside(t *testing.T) {
 					wantEvent(t, asked, ctr+" "+name)
 				}
 			}
-			if done, said := attack(t, startIn(s.containers[sandbox.Agent].guest), "resolve", "victim"); !done {
+			if done, said := attack(t, startIn(s.containers[sandbox.Agent].Guest), "resolve", "victim"); !done {
 				t.Errorf("a server's name does not resolve for the agent: %s", said)
 			}
 		})

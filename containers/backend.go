@@ -18,7 +18,6 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
-	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // Options configures how a run uses the engine.
@@ -144,7 +143,7 @@ func (b *Backend) close(ctx context.Context) error {
 			err = b.sweep(ctx)
 		}
 		if held != nil {
-			err = errors.Join(err, held.close(ctx))
+			err = errors.Join(err, held.Close(ctx))
 		}
 		if !b.foreign {
 			err = errors.Join(err, b.engine.removeVolumes(ctx, ofTrial(b.run, wholeRun)))
@@ -194,8 +193,8 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 
 func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observe func(evidence.Event)) *trialSandbox {
 	return &trialSandbox{
-		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}},
-		backend: b, lease: held, trial: t, plan: p, dir: b.dirs.get(), observe: observe,
+		Sandbox: guests.Sandbox{Trial: t, Report: observe},
+		backend: b, lease: held, plan: p, dir: b.dirs.get(),
 		containers: map[string]*startedContainer{}, network: taskNetwork{name: p.network, engine: b.engine},
 	}
 }
@@ -270,7 +269,7 @@ func (b *Backend) Describe() map[string]string {
 
 // transport returns the transport of connections to the run's guests.
 func (b *Backend) transport() string {
-	if held := b.lease.current(); held != nil && held.guest.Hello().Socket {
+	if held := b.lease.current(); held != nil && held.Guest.Hello().Socket {
 		return "socket"
 	}
 	return "pipe"
@@ -286,9 +285,6 @@ const (
 	hostProbeMemory = 128 << 20
 	hostProbePids   = 64
 )
-
-// hostProbe is a container on the network of the engine's host.
-type hostProbe struct{ *startedContainer }
 
 // HostProbe implements sandbox.HostProber. The container has the usual walls except for its
 // network, and runs nothing untrusted.
@@ -306,13 +302,5 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("host probe: %w", err)
 	}
-	return hostProbe{started}, nil
+	return started, nil
 }
-
-// Start implements sandbox.HostProbe.
-func (p hostProbe) Start(ctx context.Context, spec process.Spec) (process.Process, error) {
-	return p.guest.Exec(ctx, spec, false)
-}
-
-// Close implements sandbox.HostProbe.
-func (p hostProbe) Close(ctx context.Context) error { return p.close(ctx) }

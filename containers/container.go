@@ -15,7 +15,6 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/testcontainers/testcontainers-go"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/sandbox/guest"
@@ -26,8 +25,6 @@ const (
 	startTimeout = 2 * time.Minute
 	// endGrace is how long to wait for process 1 to exit after its stdin is closed.
 	endGrace = 5 * time.Second
-	// usageTimeout bounds a request to a guest that may be frozen.
-	usageTimeout = 5 * time.Second
 	// tailSize is how many bytes at the end of an output are shown in messages.
 	tailSize = 2 << 10
 )
@@ -47,10 +44,12 @@ type starter struct {
 func (s *starter) start(ctx context.Context, p containerPlan, network string) (_ *startedContainer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	c := &startedContainer{engine: s.engine, onNet: p.addr.IsValid(), image: p.image, stderr: &bounded.Ends{Tail: tailSize}}
+	c := &startedContainer{engine: s.engine, plan: p}
+	c.Program, c.Stderr = p.image.Program, &bounded.Ends{Tail: tailSize}
+	c.Starved = func(ctx context.Context) bool { return c.followed.starved(ctx, c.Guest.Err() != nil) }
 	defer func() {
 		if err != nil && c.id != "" {
-			err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		}
 	}()
 	if p.service {
@@ -70,7 +69,7 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
 	if err := c.connect(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w%s", p.name, err, c.stderr.Suffix())
+		return nil, fmt.Errorf("%s: %w%s", p.name, err, c.Stderr.Suffix())
 	}
 	return c, nil
 }
@@ -94,19 +93,15 @@ func (s *starter) create(ctx context.Context, p containerPlan, network string, c
 
 // startedContainer is a running container with the connection to its process 1.
 type startedContainer struct {
+	guests.Container
 	engine   *engine
+	plan     containerPlan
 	id       string
-	onNet    bool // on the task network
-	guest    *guest.Guest
-	image    imageInfo
 	attached types.HijackedResponse
 	socket   *socket      // nil if there is none, and for services
 	removed  <-chan error // receives one value when the container is removed
 	cancel   context.CancelFunc
-	stderr   *bounded.Ends
 	followed *containerEvents         // the engine's events about the container
-	meter    *guests.Meter            // nil outside a trial
-	writable []string                 // writable directories; nil outside a trial
 	service  testcontainers.Container // for a service, else nil
 }
 
@@ -135,13 +130,13 @@ func (c *startedContainer) attach(ctx context.Context, w *watch) (err error) {
 
 // connect connects to process 1 of a started container.
 func (c *startedContainer) connect(ctx context.Context) (err error) {
-	c.guest, err = guest.Connect(ctx, newPipe(c.attached.Conn, c.attached.Reader, c.stderr), c.socket.listener())
+	c.Guest, err = guest.Connect(ctx, newPipe(c.attached.Conn, c.attached.Reader, c.Stderr), c.socket.listener())
 	return err
 }
 
-// close ends the container and waits until it is removed. If its guest does not exit, it is
+// Close ends the container and waits until it is removed. If its guest does not exit, it is
 // removed by force.
-func (c *startedContainer) close(ctx context.Context) error {
+func (c *startedContainer) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	if c.cancel != nil {
@@ -168,19 +163,19 @@ func (c *startedContainer) close(ctx context.Context) error {
 func (c *startedContainer) abandon() {
 	c.followed.unfollow()
 	c.cancel()
-	_ = c.guest.Close()
+	_ = c.Guest.Close()
 }
 
 // waitRemoved closes the connection to process 1 and waits for the container's removal. It reports
 // whether the container is gone.
 func (c *startedContainer) waitRemoved() bool {
-	if c.guest == nil {
+	if c.Guest == nil {
 		if c.attached.Conn != nil {
 			c.attached.Close()
 		}
 		return false
 	}
-	_ = c.guest.Close()
+	_ = c.Guest.Close()
 	select {
 	case err := <-c.removed:
 		return err == nil || errdefs.IsNotFound(err)
@@ -193,14 +188,7 @@ func (c *startedContainer) waitRemoved() bool {
 func (c *startedContainer) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return c.guest.Ping(ctx)
-}
-
-// usage returns the resources that the container has used, or the last known values.
-func (c *startedContainer) usage(ctx context.Context) (evidence.Usage, error) {
-	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
-	defer cancel()
-	return c.meter.Used(ctx, c.guest, func(ctx context.Context) bool { return c.followed.starved(ctx, c.guest.Err() != nil) })
+	return c.Guest.Ping(ctx)
 }
 
 // pipe is the attached stdin and stdout of a container.

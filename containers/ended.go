@@ -21,14 +21,14 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 		return sandbox.Exit{}
 	}
 	switch {
-	case errors.Is(c.guest.Err(), guest.ErrProtocol):
+	case errors.Is(c.Guest.Err(), guest.ErrProtocol):
 	case c.answers(ctx) != nil:
 	case name == sandbox.Agent && s.network.lost(ctx, c.id):
 		s.cut()
 	default:
 		return sandbox.Exit{}
 	}
-	if exit, is := guests.Breach(c.guest); is {
+	if exit, is := guests.Breach(c.Guest); is {
 		return exit
 	}
 	if err := s.lease.engineLives(ctx); err != nil {
@@ -37,17 +37,17 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	if name == sandbox.Agent && s.network.wasCut() {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its network was taken away through the engine"}
 	}
-	if done := c.followed.outside(ctx, c.guest.Err() != nil); done != "" {
+	if done := c.followed.outside(ctx, c.Guest.Err() != nil); done != "" {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its container " + done + " through the engine"}
 	}
-	return guests.ByItself(c.guest.Err())
+	return guests.ByItself(c.Guest.Err())
 }
 
 // cut ends the agent's container after its network was removed, because without it the agent
 // cannot reach its servers.
 func (s *trialSandbox) cut() {
 	s.network.setCut()
-	_ = s.containers[sandbox.Agent].guest.Close()
+	_ = s.containers[sandbox.Agent].Guest.Close()
 }
 
 // engineLives returns nil if the engine answers and the lease is alive. If the lease has ended,

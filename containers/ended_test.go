@@ -38,7 +38,7 @@ func standOn(t *testing.T, guest, network string) (*Backend, *trialSandbox) {
 // result.
 func betray(t *testing.T, s *trialSandbox, ctr, how string) {
 	t.Helper()
-	p, err := s.containers[ctr].guest.Exec(within(t), process.Spec{Args: []string{sandbox.GuestPath, "act", how}}, false)
+	p, err := s.containers[ctr].Guest.Exec(within(t), process.Spec{Args: []string{sandbox.GuestPath, "act", how}}, false)
 	if err != nil {
 		t.Logf("process 1 did it before it could tell that it started: %v", err)
 		return
@@ -102,7 +102,7 @@ func TestFaults_WhoseEnd(t *testing.T) {
 		}, sandbox.ByItself},
 		{"the agent, when the lease is gone", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
 			dockertest.Kill(t, engine, s.backend.run, roleLease)
-			<-s.lease.guest.Done()
+			<-s.lease.Guest.Done()
 			betray(t, s, ctr, "end")
 		}, sandbox.ByEngine},
 	}

@@ -84,7 +84,7 @@ func TestEntrypoint(t *testing.T) {
 			t.Errorf("%s %+v: %q, %v, want %q", test.container, test.spec, said, err, test.want)
 		}
 	}
-	s.Running["s0"].Program = guests.Program{}
+	s.containers["s0"].Program = guests.Program{}
 	if _, err := s.Start(within(t), "s0", process.Spec{OfImage: true}); err == nil || !strings.Contains(err.Error(), "no command, and its image has none") {
 		t.Errorf("neither entrypoint nor CMD: %v", err)
 	}

@@ -59,7 +59,7 @@ func (l *lease) hold(ctx context.Context) (*heldLease, error) {
 	defer l.mu.Unlock()
 	if l.held != nil {
 		select {
-		case <-l.held.guest.Done():
+		case <-l.held.Guest.Done():
 		default:
 			return l.held, nil
 		}

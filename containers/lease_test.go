@@ -103,7 +103,7 @@ func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 			b := openRun(t)
 			old := b.lease.current()
 			dockertest.Kill(t, dockertest.Engine(t), b.run, roleLease)
-			<-old.guest.Done()
+			<-old.Guest.Done()
 			if _, err := GC(within(t)); err != nil { // to others the run is dead
 				t.Fatal(err)
 			}

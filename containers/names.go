@@ -27,24 +27,21 @@ func (p trialPlan) serversAt(a addresses) netip.Addr {
 // in /etc/hosts.
 func (p trialPlan) withAddress(c containerPlan, t *plan.Trial, a addresses) containerPlan {
 	servers := p.serversAt(a)
-	for _, host := range guests.Hosts(t, c.container, servers) {
-		c.host.ExtraHosts = append(c.host.ExtraHosts, host.Name+":"+host.At.String())
+	for name, at := range guests.Hosts(t, c.container, servers) {
+		c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
 	}
-	if c.container == sandbox.Agent {
-		if p.network != "" {
-			c.addr = servers
-			if !defence.NoIPv6 {
-				c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
-			}
+	slices.Sort(c.host.ExtraHosts)
+	if c.container == sandbox.Agent && p.network != "" {
+		c.addr = servers
+		if !defence.NoIPv6 {
+			c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
 		}
-		return c
 	}
 	for i, server := range t.Servers {
 		if !defence.NoNetworkForServers && server.Name == c.container {
 			c.addr = a.server(i)
 		}
 	}
-	slices.Sort(c.host.ExtraHosts)
 	return c
 }
 

@@ -189,8 +189,8 @@ func TestWithAddresses(t *testing.T) {
 		agent   string // address; empty for none
 		hosts   []string
 	}{
-		{networkBridge, "10.213.0.10", []string{"model:10.213.0.10", "files:10.213.0.10", "stock:10.213.0.10"}},
-		{networkAirtight, "", []string{"model:127.0.1.1", "files:127.0.1.1", "stock:127.0.1.1"}},
+		{networkBridge, "10.213.0.10", []string{"files:10.213.0.10", "model:10.213.0.10", "stock:10.213.0.10"}},
+		{networkAirtight, "", []string{"files:127.0.1.1", "model:127.0.1.1", "stock:127.0.1.1"}},
 	}
 	for _, test := range tests {
 		trial, s := planned()

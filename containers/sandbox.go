@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
-	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -20,10 +20,8 @@ type trialSandbox struct {
 	guests.Sandbox
 	backend    *Backend
 	lease      *heldLease // the run's lease when the sandbox was opened
-	trial      *plan.Trial
 	plan       trialPlan
-	dir        string // directory of its files in the run's volume
-	observe    func(evidence.Event)
+	dir        string                       // directory of its files in the run's volume
 	containers map[string]*startedContainer // not modified after the sandbox was opened
 	network    taskNetwork
 
@@ -42,36 +40,37 @@ var _ interface {
 } = (*trialSandbox)(nil)
 
 // add adds a container before the sandbox is returned.
-func (s *trialSandbox) add(name string, c *startedContainer) {
-	s.containers[name] = c
-	s.Running[name] = &guests.Container{Guest: c.guest, Program: c.image.Program, Writable: c.writable, Meter: c.meter}
+func (s *trialSandbox) add(c *startedContainer) {
+	s.containers[c.plan.container] = c
+	s.Add(c.plan.container, &c.Container, sortedKeys(c.plan.host.Tmpfs))
 }
 
-// container returns a container by name.
-func (s *trialSandbox) container(name string) (*startedContainer, error) {
-	c, ok := s.containers[name]
-	if !ok {
-		return nil, fmt.Errorf("trial has no container %q", name)
-	}
-	return c, nil
-}
-
-// Usage implements sandbox.Meter.
-func (s *trialSandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
-	c, err := s.container(name)
-	if err != nil {
-		return evidence.Usage{}, err
-	}
-	return c.usage(ctx)
-}
-
-// Guarantees implements sandbox.Sandbox.
+// Guarantees implements sandbox.Sandbox. Each line was checked from inside the containers when
+// they started, or is one of the engine's limits.
 func (s *trialSandbox) Guarantees() evidence.Guarantees {
-	var seen []*observe.Usage
-	for _, c := range s.containers {
-		seen = append(seen, c.meter.Last())
+	t, runtime := s.Trial, ""
+	if ownKernel(t.Runtime) {
+		runtime = "runtime " + t.Runtime
 	}
-	return guarantees(s.trial, s.plan, s.backend.engine.limits(), seen)
+	g := s.CommonGuarantees("docker", runtime)
+	g.Enforced = append(g.Enforced, "every server in a container of its own without a network interface")
+	if slices.ContainsFunc(t.Servers, func(server plan.Server) bool { return len(server.Services) > 0 }) {
+		g.Enforced = append(g.Enforced, "every service in a container of its own without a network interface, within reach of its server alone")
+	}
+	for limit, enforced := range s.backend.engine.limits() {
+		if enforced {
+			g.Enforced = append(g.Enforced, limit+" of every container is limited")
+		} else {
+			g.Missing = append(g.Missing, limit+" of containers is not limited: the engine's kernel cannot")
+		}
+	}
+	if !t.ServersOnly {
+		s.plan.guaranteesOfAgent(&g)
+	}
+	s.plan.guaranteesOfUsers(&g)
+	slices.Sort(g.Enforced)
+	slices.Sort(g.Missing)
+	return g
 }
 
 // Containers returns the engine's names of the containers, for a person who wants to enter
@@ -88,19 +87,19 @@ func (s *trialSandbox) Containers() map[string]string {
 // own message seldom says.
 func (s *trialSandbox) Hint(name string) string {
 	c, ok := s.containers[name]
-	planned := limitsOf(s.trial, name)
-	if !ok || planned.Image == "" || planned.User != "" || !guests.IsRoot(c.image.User) || c.image.ours {
+	planned := limitsOf(s.Trial, name)
+	if !ok || planned.Image == "" || planned.User != "" || !guests.IsRoot(c.plan.image.User) || c.plan.image.ours {
 		return ""
 	}
 	names := "names no user"
-	if c.image.User != "" {
+	if c.plan.image.User != "" {
 		names = "names root as its user"
 	}
 	advice := "its image " + names + ", so it ran as a user without rights, on a read-only root file system"
 	if name == sandbox.Agent {
 		return advice + "; if that is the reason, set config.isolation.agent.user to the user it is made for"
 	}
-	if program := c.image.dropsRoot(); program != "" {
+	if program := c.plan.image.dropsRoot(); program != "" {
 		advice += "; its entrypoint " + program + " is made to begin as root"
 	}
 	return advice + "; if that is the reason, set user to the user it is made for, writable to the directories it writes to, and, where its entrypoint insists on root, command to the program itself"
@@ -126,12 +125,13 @@ func limitsOf(t *plan.Trial, name string) sandbox.Container {
 
 // Ready implements sandbox.Services.
 func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
-	c, err := s.container(sandbox.ServiceName(server, service))
-	if err != nil {
+	name := sandbox.ServiceName(server, service)
+	if _, err := s.Container(name); err != nil {
 		return err
 	}
+	c := s.containers[name]
 	if c.service == nil {
-		return fmt.Errorf("%s is not a service", sandbox.ServiceName(server, service))
+		return fmt.Errorf("%s is not a service", name)
 	}
 	if err := c.awaitReady(ctx, check); err != nil {
 		return err
@@ -180,12 +180,12 @@ func (s *trialSandbox) takeDown(ctx context.Context) error {
 	var all, inNetwork sync.WaitGroup
 	errs := make(chan error, len(s.containers)+1)
 	for _, c := range s.containers {
-		if c.onNet {
+		if c.plan.addr.IsValid() {
 			inNetwork.Add(1)
 		}
 		all.Go(func() {
-			errs <- c.close(ctx)
-			if c.onNet {
+			errs <- c.Close(ctx)
+			if c.plan.addr.IsValid() {
 				inNetwork.Done()
 			}
 		})

@@ -111,7 +111,7 @@ func (s *starter) startService(ctx context.Context, p containerPlan, c *startedC
 		return fmt.Errorf("create %s: %w", p.name, err)
 	}
 	if err := c.service.Start(ctx); err != nil {
-		return fmt.Errorf("start %s: %w%s", p.name, err, c.stderr.Suffix())
+		return fmt.Errorf("start %s: %w%s", p.name, err, c.Stderr.Suffix())
 	}
 	return nil
 }
@@ -124,13 +124,13 @@ func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) e
 	}
 	var strategy wait.Strategy = wait.ForExec(check.Args).WithStartupTimeout(left)
 	if len(check.Args) == 0 {
-		if len(c.image.HealthCheck()) == 0 {
+		if len(c.plan.image.HealthCheck()) == 0 {
 			return errors.New("its image has no HEALTHCHECK; give it ready.exec")
 		}
 		strategy = wait.ForHealthCheck().WithStartupTimeout(left)
 	}
-	check.Dir = cmp.Or(check.Dir, c.image.Dir)
-	target := &target{Container: c.service, guest: c.guest, check: check}
+	check.Dir = cmp.Or(check.Dir, c.plan.image.Dir)
+	target := &target{Container: c.service, guest: c.Guest, check: check}
 	err := strategy.WaitUntilReady(ctx, target)
 	switch {
 	case err == nil:

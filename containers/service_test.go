@@ -108,7 +108,7 @@ func TestServiceStandsAlone(t *testing.T) {
 		}
 		serveEcho(t, s, echo)
 		for _, ctr := range []string{"s0", "s1", "s0/other"} { // targets
-			if _, err := s.containers[ctr].guest.Listen(t.Context(), "0.0.0.0:8080"); err != nil {
+			if _, err := s.containers[ctr].Guest.Listen(t.Context(), "0.0.0.0:8080"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -123,9 +123,9 @@ func TestServiceStandsAlone(t *testing.T) {
 			attempts["s0/db"] = append(attempts["s0/db"], [2]string{address, host.port})
 		}
 		for ctr, aims := range attempts {
-			arm(t, s.containers[ctr].guest, program)
+			arm(t, s.containers[ctr].Guest, program)
 			for _, aim := range aims {
-				if done, _ := attack(t, startIn(s.containers[ctr].guest), "tcp", aim[0], aim[1]); done {
+				if done, _ := attack(t, startIn(s.containers[ctr].Guest), "tcp", aim[0], aim[1]); done {
 					t.Errorf("%s reached %s", ctr, aim)
 				}
 			}
@@ -133,8 +133,8 @@ func TestServiceStandsAlone(t *testing.T) {
 		if got := host.reached(t); got != "" {
 			t.Errorf("the service reached the host: %s", got)
 		}
-		arm(t, s.containers["s0"].guest, program)
-		if done, said := attack(t, startIn(s.containers["s0"].guest), "tcp", "db", dbPort); !done {
+		arm(t, s.containers["s0"].Guest, program)
+		if done, said := attack(t, startIn(s.containers["s0"].Guest), "tcp", "db", dbPort); !done {
 			t.Errorf("the server does not reach its service: %s", said)
 		}
 		dockertest.Await(t, 10*time.Second, "the question for a service of another server is told", func() bool {

@@ -30,7 +30,7 @@ func TestAttacks_NothingShared(t *testing.T) {
 		for _, trial := range []*plan.Trial{bridge, airtight, alone} {
 			s, _ := stand(t, b, trial)
 			for name, ctr := range s.containers {
-				p, err := ctr.guest.Exec(within(t), probeProgram(probe.Shared), false)
+				p, err := ctr.Guest.Exec(within(t), probeProgram(probe.Shared), false)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}

@@ -50,7 +50,7 @@ func TestFaults_GuestOutlivesWhatEatsMemory(t *testing.T) {
 	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == sandbox.Agent }) {
 		t.Error("nobody is told")
 	}
-	if err := s.containers[sandbox.Agent].guest.Err(); err != nil {
+	if err := s.containers[sandbox.Agent].Guest.Err(); err != nil {
 		t.Errorf("process 1: %v", err)
 	}
 }
@@ -81,7 +81,7 @@ func TestUsageOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight))
-	if err := s.containers[sandbox.Agent].guest.Close(); err != nil {
+	if err := s.containers[sandbox.Agent].Guest.Close(); err != nil {
 		t.Fatal(err)
 	}
 	used, err := s.Usage(within(t), sandbox.Agent)

@@ -35,7 +35,7 @@ func TestUsersByName(t *testing.T) {
 	trial := attackedTrial(b.run, "users", networkAirtight)
 	trial.Agent.Image, trial.Agent.User = "debian:bookworm-slim", "nobody"
 	s := openSandbox(t, b, trial, func(evidence.Event) {})
-	if uid := s.containers[sandbox.Agent].guest.Hello().UID; uid != 65534 {
+	if uid := s.containers[sandbox.Agent].Guest.Hello().UID; uid != 65534 {
 		t.Errorf("runs as %d", uid)
 	}
 	for _, dir := range []string{sandbox.WorkspaceDir, sandbox.HomeDir, "/tmp"} {

@@ -76,8 +76,8 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		if err != nil {
 			return nil, err
 		}
-		s.add(c.container, started)
-		if err := w.resolve(ctx, s.containers[c.container].guest, guests.Names(t, c.container, s.Servers)); err != nil {
+		s.add(started)
+		if err := w.resolve(ctx, s.containers[c.container].Guest, guests.Names(t, c.container, s.Servers)); err != nil {
 			return nil, err
 		}
 	}

@@ -86,7 +86,7 @@ func bind(path string) func(*containerPlan) {
 
 // enginePort listens where an engine would.
 func enginePort(ctx context.Context, s *trialSandbox) error {
-	_, err := s.containers[sandbox.Agent].guest.Listen(ctx, "127.0.0.1:2375")
+	_, err := s.containers[sandbox.Agent].Guest.Listen(ctx, "127.0.0.1:2375")
 	return err
 }
 

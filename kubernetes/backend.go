@@ -33,7 +33,6 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
-	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 const (
@@ -232,8 +231,8 @@ func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evid
 		return nil, err
 	}
 	s := &trialSandbox{
-		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}, Servers: guests.Airtight},
-		backend: b, plan: pods, observe: observe, pods: map[string]*startedPod{},
+		Sandbox: guests.Sandbox{Trial: t, Report: observe, Servers: guests.Airtight},
+		backend: b, plan: pods, pods: map[string]*startedPod{},
 	}
 	if err := s.apply(ctx, room); err != nil {
 		err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -313,9 +312,6 @@ func (b *Backend) Describe() map[string]string {
 // Images returns the images of the eval, by reference.
 func (b *Backend) Images() evidence.ImageRecords { return b.images.Records() }
 
-// hostProbe is a pod of ours on the network of a node.
-type hostProbe struct{ *startedPod }
-
 // Platform implements runner.Installer. Pods are of the platform that the images were made for.
 func (b *Backend) Platform() string { return "linux/" + runtime.GOARCH }
 
@@ -340,16 +336,8 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("host probe: %w", err)
 	}
-	return hostProbe{started}, nil
+	return started, nil
 }
-
-// Start implements sandbox.HostProbe.
-func (p hostProbe) Start(ctx context.Context, spec process.Spec) (process.Process, error) {
-	return p.guest.Exec(ctx, spec, false)
-}
-
-// Close implements sandbox.HostProbe.
-func (p hostProbe) Close(ctx context.Context) error { return p.close(ctx) }
 
 // giveBack gives back the user of a pod that is gone.
 func (b *Backend) giveBack(p podPlan) {

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -279,11 +280,11 @@ func numbers(user string) (uid, gid int64, err error) {
 
 // aliases returns entries of a hosts file as pods have them. Names that the API refuses resolve
 // by the guest alone.
-func aliases(hosts []guests.Host) (all []corev1.HostAlias) {
+func aliases(hosts map[string]netip.Addr) (all []corev1.HostAlias) {
 	byAddr := map[string][]string{}
-	for _, h := range hosts {
-		if len(validation.IsDNS1123Subdomain(h.Name)) == 0 {
-			byAddr[h.At.String()] = append(byAddr[h.At.String()], h.Name)
+	for name, at := range hosts {
+		if len(validation.IsDNS1123Subdomain(name)) == 0 {
+			byAddr[at.String()] = append(byAddr[at.String()], name)
 		}
 	}
 	for at, names := range byAddr {

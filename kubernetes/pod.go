@@ -41,23 +41,23 @@ const (
 
 // startedPod is a running pod and the connection to its process 1.
 type startedPod struct {
+	guests.Container
 	backend  *Backend
 	plan     podPlan
 	followed *followed
 	pipe     *pipe
-	guest    *guest.Guest
-	stderr   *bounded.Ends
 }
 
 // start creates a pod, waits until it runs, and attaches to its guest, which ends where nobody
 // attaches. On error nothing is left, unless the pod could not be deleted.
 func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *startedPod, err error) {
-	c := &startedPod{backend: b, plan: p, followed: b.watch.follow(p.pod.Name), stderr: &bounded.Ends{Tail: tailSize}}
+	c := &startedPod{backend: b, plan: p, followed: b.watch.follow(p.pod.Name)}
+	c.Program, c.Stderr, c.Starved = p.image.Program, &bounded.Ends{Tail: tailSize}, c.followed.starved
 	defer func() {
 		if err == nil {
 			return
 		}
-		err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
+		err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 	}()
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -78,15 +78,15 @@ func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *started
 	if err := c.awaitRunning(ctx); err != nil {
 		return nil, fmt.Errorf("pod %s: %w", p.pod.Name, err)
 	}
-	if c.pipe, err = b.attach(p.pod.Name, c.stderr); err != nil {
+	if c.pipe, err = b.attach(p.pod.Name, c.Stderr); err != nil {
 		return nil, fmt.Errorf("attach to pod %s: %w", p.pod.Name, err)
 	}
-	c.guest, err = guest.Connect(ctx, c.pipe, nil)
+	c.Guest, err = guest.Connect(ctx, c.pipe, nil)
 	if broke := c.pipe.broke(); err != nil && broke != nil {
 		return nil, fmt.Errorf("attach to pod %s: %w", p.pod.Name, broke)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: %w%s", p.pod.Name, err, c.stderr.Suffix())
+		return nil, fmt.Errorf("pod %s: %w%s", p.pod.Name, err, c.Stderr.Suffix())
 	}
 	return c, nil
 }
@@ -205,14 +205,14 @@ func describe(pod *corev1.Pod) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-// close ends the pod, and returns when it is gone and its user is given back.
-func (c *startedPod) close(ctx context.Context) error {
+// Close ends the pod, and returns when it is gone and its user is given back.
+func (c *startedPod) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	defer c.followed.leave()
 	switch {
-	case c.guest != nil:
-		_ = c.guest.Close()
+	case c.Guest != nil:
+		_ = c.Guest.Close()
 	case c.pipe != nil:
 		_ = c.pipe.Close()
 	}
@@ -325,7 +325,7 @@ func (p *pipe) broke() error {
 // programs in the pod can reach: the guard of the mux, the API's word on who ended the pod, and
 // whether the connection to it broke on the way.
 func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
-	if exit, is := guests.Breach(c.guest); is {
+	if exit, is := guests.Breach(c.Guest); is {
 		return exit
 	}
 	if err := c.backend.answers(ctx); err != nil {
@@ -343,7 +343,7 @@ func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
 	defer cancel()
 	pod, gone, err := c.followed.await(patient, func(pod *corev1.Pod, gone bool) bool { return deleted(pod, gone) || over(pod) })
 	if err == nil {
-		return judge(pod, gone, c.guest.Err(), c.pipe.broke())
+		return judge(pod, gone, c.Guest.Err(), c.pipe.broke())
 	}
 	if err := askNode(ctx, pods, c.followed.name); err != nil {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node does not answer: " + err.Error()}
@@ -351,7 +351,7 @@ func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
 	if broke := c.pipe.broke(); broke != nil {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the connection to its pod broke: " + broke.Error()}
 	}
-	return guests.ByItself(c.guest.Err())
+	return guests.ByItself(c.Guest.Err())
 }
 
 // reportedWithin is how long after a container's end its node may take to report it.

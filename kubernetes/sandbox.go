@@ -16,9 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
-	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -29,7 +27,6 @@ type trialSandbox struct {
 	guests.Sandbox
 	backend *Backend
 	plan    []podPlan
-	observe func(evidence.Event)
 	pods    map[string]*startedPod // complete before the sandbox is handed out
 
 	mu     sync.Mutex
@@ -61,14 +58,10 @@ func (s *trialSandbox) apply(ctx context.Context, room *share) error {
 		})
 	}
 	err := group.Wait()
-	for i, p := range s.plan {
-		if started[i] == nil {
-			continue
-		}
-		s.pods[p.container] = started[i]
-		s.Running[p.container] = &guests.Container{
-			Guest: started[i].guest, Program: p.image.Program, Writable: append(slices.Clone(p.writable), "/dev/shm"),
-			Meter: guests.NewMeter(p.container, p.writable, s.observe),
+	for _, c := range started {
+		if c != nil {
+			s.pods[c.plan.container] = c
+			s.Add(c.plan.container, &c.Container, c.plan.writable)
 		}
 	}
 	if err != nil {
@@ -80,31 +73,13 @@ func (s *trialSandbox) apply(ctx context.Context, room *share) error {
 	if why := s.backend.policy.broken(); why != "" { // since before the sandbox was known to the watch
 		return explain(s.backend.namespace, why)
 	}
-	return s.settle(ctx)
-}
-
-// settle checks the walls of every pod and has each guest answer its container's DNS.
-func (s *trialSandbox) settle(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for name, c := range s.Running {
-		group.Go(func() error {
-			err := guests.CheckWalls(c.Guest.Hello(), guests.Walls{Interface: !s.backend.config.RemoveInterface, OwnKernel: s.backend.config.RuntimeClass != ""})
-			if err == nil && c.Guest.Hello().Interfaces > 1 && !isProbe(s.Trial) {
-				err = s.proveClosed(ctx, s.pods[name])
-			}
-			if err == nil {
-				err = c.Meter.Watch(ctx, c.Guest)
-			}
-			if err == nil {
-				err = c.Guest.Resolve(ctx, guests.Names(s.Trial, name, s.Servers), func(q guest.Question) { s.observe(guests.DNSEvent(name, q)) })
-			}
-			if err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, s.pods[name].stderr.Suffix())
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+	return s.Settle(ctx, func(ctx context.Context, name string, c *guests.Container) error {
+		err := guests.CheckWalls(c.Guest.Hello(), guests.Walls{Interface: !s.backend.config.RemoveInterface, OwnKernel: s.backend.config.RuntimeClass != ""})
+		if err == nil && c.Guest.Hello().Interfaces > 1 && !isProbe(s.Trial) {
+			err = s.proveClosed(ctx, s.pods[name])
+		}
+		return err
+	})
 }
 
 const (
@@ -124,7 +99,7 @@ func (s *trialSandbox) proveClosed(ctx context.Context, c *startedPod) error {
 	var trying sync.WaitGroup
 	for i, aim := range aims {
 		trying.Go(func() {
-			if conn, err := c.guest.Dial(ctx, aim); err == nil {
+			if conn, err := c.Guest.Dial(ctx, aim); err == nil {
 				reached[i] = true
 				_ = conn.Close()
 			}
@@ -151,7 +126,7 @@ func (s *trialSandbox) cut(why string) {
 	s.opened = why
 	s.mu.Unlock()
 	for _, c := range s.pods {
-		go func() { _ = c.guest.Close() }()
+		go func() { _ = c.Guest.Close() }()
 	}
 }
 
@@ -169,28 +144,17 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	}
 	asked, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if c.guest.Err() == nil && c.guest.Ping(asked) == nil {
+	if c.Guest.Err() == nil && c.Guest.Ping(asked) == nil {
 		return sandbox.Exit{}
 	}
 	return c.exitOf(ctx)
 }
 
-// Usage implements sandbox.Meter.
-func (s *trialSandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
-	c, err := s.Container(name)
-	if err != nil {
-		return evidence.Usage{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	return c.Meter.Used(ctx, c.Guest, s.pods[name].starved)
-}
-
 // starved reports whether a pod that does not answer any more ran out of memory.
-func (c *startedPod) starved(ctx context.Context) bool {
+func (f *followed) starved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, reportedWithin)
 	defer cancel()
-	pod, _, _ := c.followed.await(ctx, func(pod *corev1.Pod, gone bool) bool { return gone || over(pod) })
+	pod, _, _ := f.await(ctx, func(pod *corev1.Pod, gone bool) bool { return gone || over(pod) })
 	if pod == nil {
 		return false
 	}
@@ -204,11 +168,7 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	if runtime != "" {
 		runtime = "runtime class " + runtime
 	}
-	var seen []*observe.Usage
-	for _, c := range s.Running {
-		seen = append(seen, c.Meter.Last())
-	}
-	g := guests.Guarantees(s.Trial, "kubernetes", runtime, seen)
+	g := s.CommonGuarantees("kubernetes", runtime)
 	g.Enforced = append(g.Enforced,
 		"every server in a pod of its own",
 		"cpu of every container is limited", "memory of every container is limited",
@@ -284,7 +244,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	s.backend.mu.Unlock()
 	errs := make(chan error, len(s.pods))
 	for _, c := range s.pods {
-		go func() { errs <- c.close(ctx) }()
+		go func() { errs <- c.Close(ctx) }()
 	}
 	var err error
 	for range s.pods {

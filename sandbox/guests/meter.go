@@ -10,9 +10,9 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Meter keeps a container's resource usage as reported by its guest. It reports each limit that
+// meter keeps a container's resource usage as reported by its guest. It reports each limit that
 // the container reaches, once.
-type Meter struct {
+type meter struct {
 	container string
 	dirs      []string // directories with a size limit
 	report    func(evidence.Event)
@@ -22,39 +22,39 @@ type Meter struct {
 	reported map[string]bool // kinds of breach; guarded by mu
 }
 
-// NewMeter returns the meter of a container. dirs are its directories with a size limit.
-func NewMeter(container string, dirs []string, report func(evidence.Event)) *Meter {
-	return &Meter{container: container, dirs: dirs, report: report, reported: map[string]bool{}}
+// newMeter returns the meter of a container. dirs are its directories with a size limit.
+func newMeter(container string, dirs []string, report func(evidence.Event)) *meter {
+	return &meter{container: container, dirs: dirs, report: report, reported: map[string]bool{}}
 }
 
-// Watch makes the guest report breaches until it ends.
-func (m *Meter) Watch(ctx context.Context, g *guest.Guest) error {
-	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.Take(u) })
+// watch makes the guest report breaches until it ends.
+func (m *meter) watch(ctx context.Context, g *guest.Guest) error {
+	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.take(u) })
 	if err == nil {
-		m.Take(used)
+		m.take(used)
 	}
 	return err
 }
 
-// Used returns the container's usage: the current one, or the last known if the guest does not
+// used returns the container's usage: the current one, or the last known if the guest does not
 // answer. In that case starved is called, which reports whether the container ran out of memory
 // according to the engine.
-func (m *Meter) Used(ctx context.Context, g *guest.Guest, starved func(context.Context) bool) (observe.Usage, error) {
-	used, err := g.Usage(ctx, m.dirs)
+func (m *meter) used(ctx context.Context, g *guest.Guest, starved func(context.Context) bool) (observe.Usage, error) {
+	now, err := g.Usage(ctx, m.dirs)
 	if err == nil {
-		return m.Take(used), nil
+		return m.take(now), nil
 	}
 	if starved(ctx) {
 		m.starve()
 	}
-	if last := m.Last(); last != nil {
-		return *last, nil
+	if seen := m.last(); seen != nil {
+		return *seen, nil
 	}
 	return observe.Usage{}, err
 }
 
-// Take adds a report of the guest, and returns the usage so far.
-func (m *Meter) Take(u observe.Usage) observe.Usage {
+// take adds a report of the guest, and returns the usage so far.
+func (m *meter) take(u observe.Usage) observe.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen != nil {
@@ -70,8 +70,8 @@ func (m *Meter) Take(u observe.Usage) observe.Usage {
 	return u
 }
 
-// Last returns the last known usage, or nil.
-func (m *Meter) Last() *observe.Usage {
+// last returns the last known usage, or nil.
+func (m *meter) last() *observe.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seen
@@ -79,10 +79,10 @@ func (m *Meter) Last() *observe.Usage {
 
 // starve records that the container ran out of memory if its guest could not report that: if
 // files use up the memory, there is none left for process 1 either.
-func (m *Meter) starve() {
-	if last := m.Last(); last == nil || last.OOMKills == nil || *last.OOMKills == 0 {
+func (m *meter) starve() {
+	if seen := m.last(); seen == nil || seen.OOMKills == nil || *seen.OOMKills == 0 {
 		kills := int64(1)
-		m.Take(observe.Usage{OOMKills: &kills})
+		m.take(observe.Usage{OOMKills: &kills})
 	}
 }
 

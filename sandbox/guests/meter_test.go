@@ -8,15 +8,15 @@ import (
 
 func TestMeter(t *testing.T) {
 	var reported []string
-	m := NewMeter("s0", nil, func(e evidence.Event) { reported = append(reported, e.Kind+" "+e.Where) })
-	if m.Last() != nil {
+	m := newMeter("s0", nil, func(e evidence.Event) { reported = append(reported, e.Kind+" "+e.Where) })
+	if m.last() != nil {
 		t.Error("it knows something")
 	}
 	kills := int64(0)
-	m.Take(evidence.Usage{OOMKills: &kills})
+	m.take(evidence.Usage{OOMKills: &kills})
 	kills++
 	for range 3 {
-		m.Take(evidence.Usage{OOMKills: &kills})
+		m.take(evidence.Usage{OOMKills: &kills})
 	}
 	if len(reported) != 1 || reported[0] != "oom s0" {
 		t.Errorf("told %q", reported)

@@ -17,7 +17,11 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -33,7 +37,12 @@ const (
 	reachTimeout = 10 * time.Second
 	// observeTimeout bounds a report of a guest that lists the files of its container.
 	observeTimeout = 10 * time.Second
+	// usageTimeout bounds a request to a guest that may be frozen.
+	usageTimeout = 5 * time.Second
 )
+
+// sharedMemory is a writable directory of every container.
+const sharedMemory = "/dev/shm"
 
 // Program is the program of an image.
 type Program struct {
@@ -55,10 +64,18 @@ func (i Program) Args(p process.Spec) []string {
 
 // Container is a running container.
 type Container struct {
-	Guest    *guest.Guest
-	Program  Program
-	Writable []string // writable directories
-	Meter    *Meter
+	Guest   *guest.Guest
+	Stderr  *bounded.Ends // end of what process 1 has written to stderr
+	Program Program
+	// Starved reports whether the container, whose guest does not answer, ran out of memory.
+	Starved func(context.Context) bool
+
+	meter *meter // nil outside a trial
+}
+
+// Start starts a program of ours, which is neither watched nor the container's only one.
+func (c *Container) Start(ctx context.Context, p process.Spec) (process.Process, error) {
+	return c.Guest.Exec(ctx, p, false)
 }
 
 // Dial connects to a port on the container's loopback, over IPv4 or IPv6.
@@ -78,15 +95,48 @@ func (c *Container) Dial(ctx context.Context, port int) (net.Conn, error) {
 // its optional interfaces, that use guests.
 type Sandbox struct {
 	Trial   *plan.Trial
-	Running map[string]*Container // must be complete before a method is called
-	Servers netip.Addr            // address of servers for the agent
+	Report  func(evidence.Event) // is called with events in the containers
+	Servers netip.Addr           // address of servers for the agent
 
-	relayed sync.WaitGroup // relays of connections to services
+	containers map[string]*Container // complete before a method other than Add is called
+	relayed    sync.WaitGroup        // relays of connections to services
+}
+
+// Add adds a container that has been started. limited are its writable directories with a size
+// limit.
+func (s *Sandbox) Add(name string, c *Container, limited []string) {
+	if s.containers == nil {
+		s.containers = map[string]*Container{}
+	}
+	c.meter = newMeter(name, limited, s.Report)
+	s.containers[name] = c
+}
+
+// Settle checks the walls of every container from inside, before anything untrusted runs there,
+// and starts the reports and the DNS of each guest.
+func (s *Sandbox) Settle(ctx context.Context, check func(ctx context.Context, name string, c *Container) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for name, c := range s.containers {
+		group.Go(func() error {
+			err := check(ctx, name, c)
+			if err == nil {
+				err = c.meter.watch(ctx, c.Guest)
+			}
+			if err == nil {
+				err = c.Guest.Resolve(ctx, Names(s.Trial, name, s.Servers), func(q guest.Question) { s.Report(dnsEvent(name, q)) })
+			}
+			if err != nil {
+				return fmt.Errorf("container of %s: %w%s", name, err, c.Stderr.Suffix())
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // Container returns a container by name.
 func (s *Sandbox) Container(name string) (*Container, error) {
-	c, ok := s.Running[name]
+	c, ok := s.containers[name]
 	if !ok {
 		return nil, fmt.Errorf("trial has no container %q", name)
 	}
@@ -96,7 +146,7 @@ func (s *Sandbox) Container(name string) (*Container, error) {
 // Listen implements sandbox.Sandbox. The agent reaches its servers in its own container, at an
 // address of the task network or of loopback.
 func (s *Sandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
-	c := s.Running[sandbox.Agent]
+	c := s.containers[sandbox.Agent]
 	if !defence.OneServerPort {
 		if _, err := c.Guest.Listen(ctx, net.JoinHostPort(s.Servers.String(), "81")); err != nil {
 			return nil, err
@@ -117,9 +167,6 @@ func (s *Sandbox) ListenAt(ctx context.Context, name string, at netip.AddrPort) 
 	}
 	return c.Guest.Listen(ctx, at.String())
 }
-
-// Layout implements sandbox.Placer.
-func (s *Sandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
 
 // Dial implements sandbox.Sandbox.
 func (s *Sandbox) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
@@ -144,7 +191,7 @@ func (s *Sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 	if name == sandbox.Agent {
 		return c.Guest.Exec(ctx, p, true)
 	}
-	return c.Guest.ExecWatched(ctx, p, c.Writable)
+	return c.Guest.ExecWatched(ctx, p, append(slices.Clone(c.meter.dirs), sharedMemory))
 }
 
 // Put implements sandbox.Sandbox.
@@ -162,7 +209,7 @@ func (s *Sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) er
 	if err != nil {
 		return err
 	}
-	return c.Guest.Get(ctx, dir, s.Layout(name).Ours(), w)
+	return c.Guest.Get(ctx, dir, sandbox.ContainerLayout().Ours(), w)
 }
 
 // Find implements sandbox.Finder.
@@ -185,9 +232,20 @@ func (s *Sandbox) Observe(ctx context.Context, name string) (observe.Seen, error
 	return c.Guest.Observe(ctx)
 }
 
+// Usage implements sandbox.Meter.
+func (s *Sandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
+	c, err := s.Container(name)
+	if err != nil {
+		return evidence.Usage{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
+	defer cancel()
+	return c.meter.used(ctx, c.Guest, c.Starved)
+}
+
 // Gone implements sandbox.Monitor.
 func (s *Sandbox) Gone(name string) <-chan struct{} {
-	if c, ok := s.Running[name]; ok {
+	if c, ok := s.containers[name]; ok {
 		return c.Guest.Done()
 	}
 	gone := make(chan struct{})
@@ -197,8 +255,9 @@ func (s *Sandbox) Gone(name string) <-chan struct{} {
 
 // Expose makes a server's guest accept connections for one of its services.
 func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
-	at, ok := serviceAddresses(s.Trial, server)[service]
-	if !ok {
+	services := serverOf(s.Trial, server).Services
+	i := slices.IndexFunc(services, func(v plan.Service) bool { return v.Name == service })
+	if i < 0 {
 		return fmt.Errorf("server %q has no service %q", server, service)
 	}
 	c, err := s.Container(server)
@@ -209,8 +268,8 @@ func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
 	if err != nil {
 		return err
 	}
-	for _, port := range portsOf(s.Trial, server, service) {
-		ln, err := c.Guest.Listen(ctx, net.JoinHostPort(at.String(), strconv.Itoa(port)))
+	for _, port := range services[i].Ports {
+		ln, err := c.Guest.Listen(ctx, net.JoinHostPort(serviceAddr(i).String(), strconv.Itoa(port)))
 		if err != nil {
 			return fmt.Errorf("port %d in the container of server %q: %w", port, server, err)
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/observe"
@@ -41,12 +40,15 @@ func CheckWalls(h guest.Hello, w Walls) error {
 	return errors.Join(broken...)
 }
 
-// Guarantees returns what every backend enforces in a trial's containers. runtime names one
-// that may have its own kernel, or is empty. seen is the usage that each container's guest can
-// measure; may contain nil.
-func Guarantees(t *plan.Trial, backend, runtime string, seen []*observe.Usage) evidence.Guarantees {
+// CommonGuarantees returns what every backend enforces in the containers. runtime names one that
+// may have its own kernel, or is empty.
+func (s *Sandbox) CommonGuarantees(backend, runtime string) evidence.Guarantees {
+	var seen []*observe.Usage
+	for _, c := range s.containers {
+		seen = append(seen, c.meter.last())
+	}
 	g := evidence.Guarantees{
-		Backend: backend, Network: t.Network, Missing: unseen(seen),
+		Backend: backend, Network: s.Trial.Network, Missing: unseen(seen),
 		Enforced: []string{
 			"names resolve inside the trial only",
 			"containers run without root, capabilities or new privileges, on a read-only root",
@@ -58,7 +60,7 @@ func Guarantees(t *plan.Trial, backend, runtime string, seen []*observe.Usage) e
 	} else {
 		g.Missing = append(g.Missing, "the seccomp filter of containers could not be seen under the "+runtime)
 	}
-	if !t.ServersOnly {
+	if !s.Trial.ServersOnly {
 		g.Enforced = append(g.Enforced, "the agent reaches its servers through the runner alone")
 	}
 	return g
