@@ -104,7 +104,7 @@ func lastAttempts(trials []taken) (last []taken) {
 		if n := len(last) - 1; n >= 0 && last[n].result.RunNumber == t.result.RunNumber {
 			before := last[n].result
 			t.result.Earlier = append(before.Earlier, Attempt{
-				Attempt: before.Attempts, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message,
+				Attempt: before.Attempts, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message, Shared: before.Shared,
 			})
 			last = last[:n]
 		}
@@ -167,6 +167,8 @@ func outline(trial Trial) RunResult {
 		Commands:      trial.Commands,
 		Checkpoints:   checkpoints(trial.Verdicts.Checkpoints),
 		FinalOutput:   strings.Clone(text.Shorten(trial.FinalOutput, maxOutline)),
+		Took:          trial.Ended.Sub(trial.Started),
+		Shared:        trial.Shared,
 	}
 	if r.Status = statusOf(r.Outcome); r.Status == StatusError {
 		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))

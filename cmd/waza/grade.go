@@ -70,7 +70,7 @@ func (s gradeCommand) printOutcome(out runner.Outcome, err error, f format, file
 		return withExitCode(err)
 	}
 	if f == formatDefault {
-		s.epilogue(out.View(), out, normal)
+		s.epilogue(out.View(), normal)
 	}
 	return exitWith(out.ExitCode())
 }
