@@ -123,22 +123,25 @@ func (b *bench) runTrials(ctx context.Context, trial *plan.Trial, count int, o r
 	}
 	o.Dir, o.Secrets = dir, b.secrets
 	began := time.Now()
-	results, err := runner.RunTrials(ctx, b.backend, trials, o)
-	out := outcome{took: time.Since(began)}
+	dirs, err := runner.RunTrials(ctx, b.backend, trials, o)
+	out := outcome{took: time.Since(began), dirs: dirs}
 	if err != nil {
 		return out, err
 	}
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
-	for _, r := range results {
-		if r.Verdicts.Class != evidence.ClassPass {
-			return out, fmt.Errorf("trial %s did not pass: %s: %s", strconv.Itoa(r.Trial.Number), r.Verdicts.Class, r.Trial.Message)
+	for _, dir := range dirs {
+		v, err := dir.Verdicts()
+		if err == nil && v.Class != evidence.ClassPass {
+			err = fmt.Errorf("trial %s did not pass: %s: %s", filepath.Base(string(dir)), v.Class, v.Message)
 		}
-		out.dirs = append(out.dirs, r.Dir)
+		if err != nil {
+			return out, err
+		}
 	}
-	if len(out.dirs) != count {
-		return out, fmt.Errorf("%d of %d trials have a result", len(out.dirs), count)
+	if len(dirs) != count {
+		return out, fmt.Errorf("%d of %d trials have a result", len(dirs), count)
 	}
 	return out, nil
 }

@@ -72,26 +72,31 @@ tasks: [task.yaml]
 }
 
 // runAll runs trials, and fails if one does not pass at its first attempt.
-func runAll(t testing.TB, b *Backend, trials []*plan.Trial, o runner.Options) []runner.Result {
+func runAll(t testing.TB, b *Backend, trials []*plan.Trial, o runner.Options) []evidence.Dir {
 	t.Helper()
 	o.Dir, o.Secrets = t.TempDir(), &redact.Set{}
 	if o.Progress == nil {
 		o.Progress = func(runner.Update) {}
 	}
-	results, err := runner.RunTrials(t.Context(), b, slices.Clone(trials), o)
+	dirs, err := runner.RunTrials(t.Context(), b, slices.Clone(trials), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range results {
-		if r.Verdicts.Class != evidence.ClassPass || len(r.Earlier) > 0 {
-			said, _ := os.ReadFile(filepath.Join(string(r.Dir), "agent.stderr"))
-			t.Fatalf("trial %d: %s: %s: %s; earlier: %+v", r.Trial.Number, r.Verdicts.Class, r.Trial.Message, said, r.Earlier)
+	for _, dir := range dirs {
+		v, err := dir.Verdicts()
+		earlier, err2 := dir.Earlier()
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if v.Class != evidence.ClassPass || len(earlier) > 0 {
+			said, _ := os.ReadFile(filepath.Join(string(dir), "agent.stderr"))
+			t.Fatalf("trial %s: %s: %s: %s; earlier: %+v", filepath.Base(string(dir)), v.Class, v.Message, said, earlier)
 		}
 	}
-	if len(results) != len(trials) {
-		t.Fatalf("%d of %d trials have a result", len(results), len(trials))
+	if len(dirs) != len(trials) {
+		t.Fatalf("%d of %d trials have a result", len(dirs), len(trials))
 	}
-	return results
+	return dirs
 }
 
 // bare creates the pods of a trial, waits until all are ready, deletes them and waits until they
@@ -198,24 +203,24 @@ func TestPreparedPods(t *testing.T) {
 	counts := countAPI(t)
 	b, trials := trialsOf(t, 4, "1ms")
 	counts.take()
-	results := runAll(t, b, trials, runner.Options{Workers: 1, Prewarm: 1, Progress: func(u runner.Update) {
+	dirs := runAll(t, b, trials, runner.Options{Workers: 1, Prewarm: 1, Progress: func(u runner.Update) {
 		if u.Number == 1 && u.Phase == evidence.PhaseCollect && u.Call == nil {
 			if err := b.deleteOf(t.Context(), "t/2"); err != nil {
 				t.Error(err)
 			}
 		}
 	}})
-	for _, r := range results {
-		events, err := os.ReadFile(filepath.Join(string(r.Dir), "events.jsonl"))
+	for _, dir := range dirs {
+		events, err := os.ReadFile(filepath.Join(string(dir), "events.jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cold := strings.Contains(string(events), `"cold_start"`); cold != (r.Trial.Number == 2) {
-			t.Errorf("trial %d says that it started cold: %t\n%s", r.Trial.Number, cold, events)
+		if cold := strings.Contains(string(events), `"cold_start"`); cold != (filepath.Base(string(dir)) == "2") {
+			t.Errorf("%s says that it started cold: %t\n%s", dir, cold, events)
 		}
 	}
 	asked := counts.take()
-	if want := 3 * (len(results) + 1); asked["POST pods"] != want || asked["GET pods/attach"] != want {
+	if want := 3 * (len(dirs) + 1); asked["POST pods"] != want || asked["GET pods/attach"] != want {
 		t.Errorf("asked %v; want %d pods, each attached to once", asked, want)
 	}
 	if left := b.left(t); len(left) > 0 {

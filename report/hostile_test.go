@@ -20,7 +20,8 @@ const said = "\"'></title></table></details></script><script>alert(1)</script><i
 // hostile is a run in which every text is said.
 func hostile(t *testing.T) view.Run {
 	s := newSampler(t, 2)
-	s.run.EvalName, s.run.Executor, s.run.Model, s.run.Skill, s.run.JudgeModel = said, said, said, said, said
+	c := &s.run.Config
+	s.run.EvalName, c.EngineType, c.ModelID, s.run.Skill, c.JudgeModel = said, said, said, said, said
 	s.run.Labels = map[string]json.RawMessage{said: []byte(`"</span><b>"`), "x": []byte(`["<b>"]`)}
 	s.task(said, said)
 	s.run.Tasks[0].Labels = s.run.Labels
@@ -43,10 +44,10 @@ func hostile(t *testing.T) view.Run {
 		trial.Narration = &evidence.Narration{Unbacked: []evidence.Claim{claim}}
 	}
 	for _, task := range s.run.Tasks {
-		s.trial(task.ID, 1, evidence.ClassFail, does, says(said, evidence.VerdictFail, 0, said), because(evidence.Reason(said), said), attackedBy(evidence.AttackOutcome(said)))
-		s.trial(task.ID, 2, evidence.ClassInfra, because(evidence.Reason(said), said))
+		s.trial(task.TestID, 1, evidence.ClassFail, does, says(said, evidence.VerdictFail, 0, said), because(evidence.Reason(said), said), attackedBy(evidence.AttackOutcome(said)))
+		s.trial(task.TestID, 2, evidence.ClassInfra, because(evidence.Reason(said), said))
 	}
-	s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Threshold: 1}}
+	s.run.Specs = []results.MetricSpec{{Name: "task_completion", Threshold: 1}}
 	run := view.Run{
 		Dir: said, ID: said, Eval: said, EvalSHA256: said, Waza: said, Build: said, Planned: 9, Isolated: true, Network: said,
 		Guarantees:  &evidence.Guarantees{Backend: said, Network: said, Enforced: []string{said}, Missing: []string{said}},

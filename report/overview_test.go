@@ -107,7 +107,7 @@ func TestVerdicts(t *testing.T) {
 		{"at work", func(s *sampler, r *view.Run) { r.AtWork, r.Ended = true, time.Time{} }, view.AtWork, "", "AT WORK: 1 trial has no outcome"},
 		{"failed fast", func(s *sampler, r *view.Run) { r.FailFast, r.Planned = true, 9; s.trial("a", 1, evidence.ClassFail) }, view.Failed, "1 trial did not pass: 1 fail.", "FAILED: 8 of 9 trials have no outcome; 1 of 1 trial did not pass (1 task failed)"},
 		{"under a threshold", func(s *sampler, r *view.Run) {
-			s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Threshold: 1.5}}
+			s.run.Specs = []results.MetricSpec{{Name: "task_completion", Threshold: 1.5}}
 			s.trial("a", 1, evidence.ClassPass)
 		}, view.Failed, "All 1 trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500.", "FAILED: 1 of 1 trial passed (1 task); task_completion is 1.000, less than its threshold, 1.500"},
 	} {

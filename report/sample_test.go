@@ -32,14 +32,14 @@ type sampler struct {
 }
 
 func newSampler(t *testing.T, trialsPerTask int) *sampler {
-	return &sampler{t: t, run: results.Run{
-		ID: "20260102-030405-sample-0a1b2c", EvalName: "sample", Executor: "claude", Model: "careful-2", Skill: "stock",
-		Timeout: time.Minute, TrialsPerTask: trialsPerTask, Isolated: true, Started: began, Ended: after(95_400),
-	}}
+	return &sampler{t: t, run: results.Run{Ended: after(95_400), Results: results.Results{
+		EvalID: "20260102-030405-sample-0a1b2c", EvalName: "sample", Skill: "stock", Timestamp: began,
+		Config: results.Config{EngineType: "claude", ModelID: "careful-2", TimeoutSec: 60, RunsPerTest: trialsPerTask, Isolated: true},
+	}}}
 }
 
 func (s *sampler) task(id, name string) {
-	s.run.Tasks = append(s.run.Tasks, results.TaskInfo{ID: id, Name: name})
+	s.run.Tasks = append(s.run.Tasks, results.Task{TestID: id, DisplayName: name})
 }
 
 // trial adds one, by its last attempt.
@@ -168,10 +168,10 @@ func sample(t *testing.T) view.Run {
 	s.trial("broken", 1, evidence.ClassInfra, attempt2, because(evidence.ReasonServer, "MCP server inventory did not come up: it exited with code 127"))
 	s.trial("broken", 2, evidence.ClassInfra, because(evidence.ReasonEngine, "the engine went away"))
 	s.trial("broken", 2, evidence.ClassPass, attempt2)
-	s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Weight: 1, Threshold: 0.9}}
+	s.run.Specs = []results.MetricSpec{{Name: "task_completion", Weight: 1, Threshold: 0.9}}
 	r := s.results()
 	return view.Run{
-		Dir: ".waza/runs/" + s.run.ID, ID: s.run.ID, Eval: "eval.yaml", EvalSHA256: strings.Repeat("0f", 32), Waza: "0.9.1", Build: "5ca1ab1e",
+		Dir: ".waza/runs/" + s.run.EvalID, ID: s.run.EvalID, Eval: "eval.yaml", EvalSHA256: strings.Repeat("0f", 32), Waza: "0.9.1", Build: "5ca1ab1e",
 		Started: began, Ended: after(95_400), Planned: 30, Isolated: true, Network: "bridge",
 		Guarantees:  &evidence.Guarantees{Backend: "docker", Network: "bridge", Enforced: []string{"containers end with the runner"}, Missing: []string{"the swap of every container is limited"}},
 		Certificate: certificate(), Engine: map[string]string{"engine": "docker", "version": "20.10.24", "kernel": "6.1.0"},
@@ -238,7 +238,7 @@ func many(t *testing.T, tasks, trials int) view.Run {
 			s.trial(id, n, class, because("", fmt.Sprintf("it went wrong in way %d", (i+n)%5)), calls("inventory", "find_item", evidence.OutcomeOK, i%9))
 		}
 	}
-	return view.Run{ID: s.run.ID, Started: began, Ended: after(95_400), Planned: tasks * trials, Results: s.results(), Certificate: nil}
+	return view.Run{ID: s.run.EvalID, Started: began, Ended: after(95_400), Planned: tasks * trials, Results: s.results(), Certificate: nil}
 }
 
 // compared are runs that do differently.
@@ -248,7 +248,7 @@ func compared(t *testing.T) (results.Comparison, []view.Run, []Links) {
 	var links []Links
 	for number := range 3 {
 		s := newSampler(t, 6)
-		s.run.Model = []string{"careful-2", "hasty-1", "careful-1"}[number]
+		s.run.Config.ModelID = []string{"careful-2", "hasty-1", "careful-1"}[number]
 		for i := range 9 {
 			id := fmt.Sprintf("task-%d", i)
 			if number == 2 && i == 4 {

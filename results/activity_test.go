@@ -88,7 +88,7 @@ func TestConduct(t *testing.T) {
 
 // strangeRun has two trials of the strange server.
 func strangeRun(t *testing.T) Results {
-	return gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}}}, strange(t, 1), strange(t, 2))
+	return gather(t, Run{Results: Results{Config: Config{Isolated: true}, Tasks: []Task{{TestID: "a"}}}}, strange(t, 1), strange(t, 2))
 }
 
 // A card has what its trials have, once.

@@ -90,7 +90,7 @@ func TestAttacks(t *testing.T) {
 // A baseline has no attacks, and says so.
 func TestWithheldAttacks(t *testing.T) {
 	info := run()
-	info.NoAttacks = true
+	info.Config.NoAttacks = true
 	r := build(t, info, trial("first", 1, 1, evidence.ClassPass))
 	var table bytes.Buffer
 	if err := terminal.Run(&table, r, 80); err != nil || !bytes.Contains(table.Bytes(), []byte("attacks were withheld by --no-attacks\n")) || r.Summary.Attacks != nil || !r.Config.NoAttacks {

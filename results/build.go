@@ -2,7 +2,6 @@ package results
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ type taken struct {
 func NewBuilder(run Run) *Builder {
 	b := &Builder{run: run, trials: map[string][]taken{}, catalogs: catalogs{}}
 	for _, task := range run.Tasks {
-		b.trials[task.ID] = nil
+		b.trials[task.TestID] = nil
 	}
 	return b
 }
@@ -56,24 +55,13 @@ func (b *Builder) Add(trial Trial) error {
 
 // Results returns the results of the trials so far. Their runs lack what [Results.Write] adds.
 func (b *Builder) Results() Results {
-	run := b.run
-	results := Results{
-		EvalID: run.ID, Skill: run.Skill, Labels: run.Labels, EvalName: run.EvalName, Timestamp: run.Started.UTC(),
-		Config: Config{
-			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
-			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
-			Isolated: run.Isolated, Weak: run.Weak, JudgeModel: run.JudgeModel, NoAttacks: run.NoAttacks, NoSkills: run.NoSkills,
-		},
-		IsBaseline: run.IsBaseline,
-		Tasks:      []Task{},
-	}
+	results := b.run.Results
+	results.Tasks = append([]Task{}, b.run.Tasks...)
 	var servers cards
 	var answers answerTimes
-	for _, info := range run.Tasks {
-		last := lastAttempts(b.trials[info.ID])
-		t := task(info, last)
-		t.Group = run.Group
-		results.Tasks = append(results.Tasks, t)
+	for i, task := range b.run.Tasks {
+		last := lastAttempts(b.trials[task.TestID])
+		results.Tasks[i] = withRuns(task, last)
 		for _, t := range last {
 			answers.add(t.answers)
 			if counts(t.result) {
@@ -85,11 +73,11 @@ func (b *Builder) Results() Results {
 	results.Servers = servers.all()
 	own := withoutTriggers(results.Tasks)
 	results.Triggers, results.TriggerResults = triggers(results.Tasks)
-	results.Summary = summarise(own, milliseconds(run.Started, run.Ended))
+	results.Summary = summarise(own, milliseconds(b.run.Timestamp, b.run.Ended))
 	if m := results.Summary.Models; m != nil {
 		m.Timing = answers.timing()
 	}
-	results.Metrics = measure(run.Metrics, own, results.Triggers)
+	results.Metrics = measure(b.run.Specs, own, results.Triggers)
 	return results
 }
 
@@ -104,7 +92,7 @@ func lastAttempts(trials []taken) (last []taken) {
 		if n := len(last) - 1; n >= 0 && last[n].result.RunNumber == t.result.RunNumber {
 			before := last[n].result
 			t.result.Earlier = append(before.Earlier, Attempt{
-				Attempt: before.Attempts, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message,
+				Attempt: before.Attempts, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message, Shared: before.Shared,
 			})
 			last = last[:n]
 		}
@@ -113,8 +101,9 @@ func lastAttempts(trials []taken) (last []taken) {
 	return last
 }
 
-func task(info TaskInfo, trials []taken) Task {
-	t := Task{TestID: info.ID, Labels: info.Labels, Trigger: info.Trigger, DisplayName: cmp.Or(info.Name, info.ID), Runs: []RunResult{}}
+// withRuns returns a task with the results of its trials.
+func withRuns(t Task, trials []taken) Task {
+	t.DisplayName, t.Runs = cmp.Or(t.DisplayName, t.TestID), []RunResult{}
 	for _, trial := range trials {
 		t.Runs = append(t.Runs, trial.result)
 	}
@@ -167,6 +156,8 @@ func outline(trial Trial) RunResult {
 		Commands:      trial.Commands,
 		Checkpoints:   checkpoints(trial.Verdicts.Checkpoints),
 		FinalOutput:   strings.Clone(text.Shorten(trial.FinalOutput, maxOutline)),
+		Took:          trial.Ended.Sub(trial.Started),
+		Shared:        trial.Shared,
 	}
 	if r.Status = statusOf(r.Outcome); r.Status == StatusError {
 		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))
@@ -238,27 +229,11 @@ func milliseconds(from, to time.Time) int64 {
 	return max(0, to.Sub(from).Milliseconds())
 }
 
-// Run describes a run as a whole.
+// Run is what is known of a run without its trials.
 type Run struct {
-	ID            string // unique, so that no two runs overwrite each other
-	EvalName      string
-	Skill         string
-	Labels        map[string]json.RawMessage
-	Model         string
-	Executor      string
-	JudgeModel    string // empty where no grader asks one
-	Timeout       time.Duration
-	TrialsPerTask int
-	Isolated      bool     // trials ran in containers
-	Weak          []string // attacks that get out of these
-	Started       time.Time
-	Ended         time.Time
-	Metrics       []MetricSpec
-	Tasks         []TaskInfo // in the order to report
-	NoAttacks     bool       // attacks injected nothing
-	NoSkills      bool       // trials had no skills
-	IsBaseline    bool       // likewise, to compare the same with skills
-	Group         string     // of its tasks; empty where they are not grouped
+	Results // ids, names, the start, the config, and the tasks in the order to report
+	Ended   time.Time
+	Specs   []MetricSpec // of the metrics to compute
 }
 
 // MetricSpec is a metric of the eval. A Threshold of 0 means none.
@@ -266,15 +241,6 @@ type MetricSpec struct {
 	Name      string  `json:"name"`
 	Weight    float64 `json:"weight"`
 	Threshold float64 `json:"threshold,omitempty"`
-}
-
-// TaskInfo is a task that the run was to run.
-type TaskInfo struct {
-	ID     string
-	Name   string
-	Labels map[string]json.RawMessage
-
-	Trigger *TriggerTest // nil unless it is a prompt of trigger_tests.yaml
 }
 
 // Trial is one attempt of one trial: its evidence and its verdicts.

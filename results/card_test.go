@@ -123,7 +123,7 @@ func TestStatistics(t *testing.T) {
 	unjudged := graded("a", 3, evidence.ClassError, .1, .1)
 	unjudged.Verdicts.Verdicts[0].Result = evidence.VerdictError
 	odd := graded("c", 1, evidence.ClassFail, 7, .5)
-	got := gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}},
+	got := gather(t, Run{Results: Results{Config: Config{Isolated: true}, Tasks: []Task{{TestID: "a"}, {TestID: "b"}, {TestID: "c"}, {TestID: "d"}}}},
 		graded("a", 1, evidence.ClassPass, 1, 1), graded("a", 2, evidence.ClassPass, .5, 1), unjudged, graded("a", 4, evidence.ClassInfra, 0, 0),
 		graded("b", 1, evidence.ClassPass, .5, .5), graded("b", 2, evidence.ClassPass, .5, .5),
 		odd, graded("c", 2, evidence.ClassTimeout, 1, 1),
@@ -176,5 +176,5 @@ func cardRun(t testing.TB) Results {
 			trials = append(trials, trial)
 		}
 	}
-	return gather(t, Run{Isolated: true, TrialsPerTask: 3, Tasks: []TaskInfo{{ID: "find-a-bearing"}, {ID: "reserve"}, {ID: "refund"}}}, trials...)
+	return gather(t, Run{Results: Results{Config: Config{Isolated: true, RunsPerTest: 3}, Tasks: []Task{{TestID: "find-a-bearing"}, {TestID: "reserve"}, {TestID: "refund"}}}}, trials...)
 }

@@ -30,7 +30,7 @@ func outline(t *testing.T, run results.Run, trials ...results.Trial) results.Out
 
 func of(executor, model string, isolated bool) results.Run {
 	r := run()
-	r.Executor, r.Model, r.Isolated = executor, model, isolated
+	r.Config.EngineType, r.Config.ModelID, r.Config.Isolated = executor, model, isolated
 	return r
 }
 

@@ -30,7 +30,7 @@ func TestMarks(t *testing.T) {
 	plain := evidence.Tool{Name: "add", Description: "Adds."}
 	schema := evidence.Tool{Name: "b", InputSchema: json.RawMessage(`{"properties":{"x":{"description":"` + secretive + `"}}}`), Hidden: true}
 	gone := evidence.Tool{Name: "c", Annotations: json.RawMessage(`{"title":"` + secretive + `"}`), Removed: 9}
-	r := gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}}}, listing(1, plain), listing(2, schema, plain), listing(3, gone, plain, schema))
+	r := gather(t, Run{Results: Results{Config: Config{Isolated: true}, Tasks: []Task{{TestID: "a"}}}}, listing(1, plain), listing(2, schema, plain), listing(3, gone, plain, schema))
 	mark := func(key, at string) finding.Finding {
 		return finding.Finding{Of: "tool", Key: key, At: at, Kind: finding.Secrecy, Excerpt: secretive}
 	}
@@ -79,7 +79,7 @@ func TestMarksAreBounded(t *testing.T) {
 	for i := range maxConduct + 5 {
 		tools = append(tools, evidence.Tool{Name: fmt.Sprintf("t%02d", i), Description: secretive})
 	}
-	r := gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}}}, listing(1, tools...), listing(2, tools[3:]...))
+	r := gather(t, Run{Results: Results{Config: Config{Isolated: true}, Tasks: []Task{{TestID: "a"}}}}, listing(1, tools...), listing(2, tools[3:]...))
 	first := r.Tasks[0].Runs[0].Servers[0].Findings
 	if len(first.Places) != maxConduct || first.More != 5 {
 		t.Errorf("%d places, %d more", len(first.Places), first.More)

@@ -88,7 +88,7 @@ func TestP95OfAnswers(t *testing.T) {
 
 func built(t *testing.T, trials ...results.Trial) results.Results {
 	t.Helper()
-	b := results.NewBuilder(results.Run{Tasks: []results.TaskInfo{{ID: "a"}}})
+	b := results.NewBuilder(results.Run{Results: results.Results{Tasks: []results.Task{{TestID: "a"}}}})
 	for _, trial := range trials {
 		if err := b.Add(trial); err != nil {
 			t.Fatal(err)

@@ -168,6 +168,11 @@ type RunResult struct {
 	Responder     *evidence.Responder          `json:"responder,omitempty"`           // where a model answered the agent
 	Commands      []evidence.CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks
 	Attack        *Attack                      `json:"attack,omitempty"`              // nil where none was made
+
+	// Of the last attempt, for people at the end of a run: its time with what is before and
+	// after the agent, and servers that it shared with other trials.
+	Took   time.Duration           `json:"-"`
+	Shared []evidence.SharedServer `json:"-"`
 }
 
 // Attempt is an attempt that was made again, because it ended as infra, or failed and
@@ -177,6 +182,8 @@ type Attempt struct {
 	Outcome evidence.Class  `json:"outcome"`
 	Reason  evidence.Reason `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"`
+
+	Shared []evidence.SharedServer `json:"-"` // as in [RunResult]
 }
 
 // Validation is a grader's verdict.

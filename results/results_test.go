@@ -69,10 +69,13 @@ func session() results.Trial {
 
 func run() results.Run {
 	return results.Run{
-		ID: "20260102-030405-demo", EvalName: "demo", Skill: "inventory", Model: "m", Executor: "script",
-		Timeout: 90 * time.Second, TrialsPerTask: 2, Isolated: true, Started: epoch, Ended: epoch.Add(3 * time.Minute),
-		Metrics: []results.MetricSpec{{Name: "task_completion", Weight: 0.5, Threshold: 0.25}, {Name: "behavior_quality", Weight: 0.5, Threshold: 0.9}},
-		Tasks:   []results.TaskInfo{{ID: "first", Name: "First of all"}, {ID: "second"}, {ID: "third"}},
+		Results: results.Results{
+			EvalID: "20260102-030405-demo", EvalName: "demo", Skill: "inventory", Timestamp: epoch,
+			Config: results.Config{ModelID: "m", EngineType: "script", TimeoutSec: 90, RunsPerTest: 2, Isolated: true},
+			Tasks:  []results.Task{{TestID: "first", DisplayName: "First of all"}, {TestID: "second"}, {TestID: "third"}},
+		},
+		Ended: epoch.Add(3 * time.Minute),
+		Specs: []results.MetricSpec{{Name: "task_completion", Weight: 0.5, Threshold: 0.25}, {Name: "behavior_quality", Weight: 0.5, Threshold: 0.9}},
 	}
 }
 
@@ -156,7 +159,7 @@ func TestStatusAndExitCode(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := run()
-			r.Metrics, r.Tasks = nil, r.Tasks[:1]
+			r.Specs, r.Tasks = nil, r.Tasks[:1]
 			var trials []results.Trial
 			for i, class := range test.classes {
 				trials = append(trials, trial("first", i+1, 1, class))
@@ -192,8 +195,8 @@ func TestMetrics(t *testing.T) {
 
 func TestTableWidth(t *testing.T) {
 	r := run()
-	r.Tasks = []results.TaskInfo{{ID: "a-task-with-quite-a-long-name-that-does-not-fit-in-the-column-at-all"}, {ID: "b"}}
-	long, short := r.Tasks[0].ID, r.Tasks[1].ID
+	r.Tasks = []results.Task{{TestID: "a-task-with-quite-a-long-name-that-does-not-fit-in-the-column-at-all"}, {TestID: "b"}}
+	long, short := r.Tasks[0].TestID, r.Tasks[1].TestID
 	got := build(t, r, trial(long, 1, 1, evidence.ClassTimeout), trial(long, 2, 1, evidence.ClassAgentError), trial(short, 1, 1, evidence.ClassPass))
 	for name, width := range map[string]int{"table-72.txt": 72, "table-wide.txt": 0} {
 		var table bytes.Buffer

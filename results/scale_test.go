@@ -31,7 +31,7 @@ func busy(number int) Trial {
 }
 
 func buildMany(t testing.TB) Results {
-	b := NewBuilder(Run{TrialsPerTask: manyTrials, Tasks: []TaskInfo{{ID: "a"}}})
+	b := NewBuilder(Run{Results: Results{Config: Config{RunsPerTest: manyTrials}, Tasks: []Task{{TestID: "a"}}}})
 	for number := range manyTrials {
 		if err := b.Add(busy(number + 1)); err != nil {
 			t.Fatal(err)

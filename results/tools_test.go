@@ -13,7 +13,7 @@ import (
 
 func cardOf(t *testing.T, trials ...Trial) ServerCard {
 	t.Helper()
-	b := NewBuilder(Run{Tasks: []TaskInfo{{ID: "a"}}})
+	b := NewBuilder(Run{Results: Results{Tasks: []Task{{TestID: "a"}}}})
 	for _, trial := range trials {
 		if err := b.Add(trial); err != nil {
 			t.Fatal(err)

@@ -9,13 +9,13 @@ import (
 // TestTriggers counts prompts of trigger_tests.yaml, which only affect the metric.
 func TestTriggers(t *testing.T) {
 	b := NewBuilder(Run{
-		Metrics: []MetricSpec{{Name: "trigger_accuracy", Threshold: 0.7}, {Name: "own", Threshold: 1}},
-		Tasks: []TaskInfo{
-			{ID: "t"},
-			{ID: "right", Trigger: &TriggerTest{ShouldTrigger: true}},
-			{ID: "wrong", Trigger: &TriggerTest{Confidence: "medium"}},
-			{ID: "broke", Trigger: &TriggerTest{Confidence: "medium"}},
-		},
+		Specs: []MetricSpec{{Name: "trigger_accuracy", Threshold: 0.7}, {Name: "own", Threshold: 1}},
+		Results: Results{Tasks: []Task{
+			{TestID: "t"},
+			{TestID: "right", Trigger: &TriggerTest{ShouldTrigger: true}},
+			{TestID: "wrong", Trigger: &TriggerTest{Confidence: "medium"}},
+			{TestID: "broke", Trigger: &TriggerTest{Confidence: "medium"}},
+		}},
 	})
 	for id, class := range map[string]evidence.Class{"t": evidence.ClassPass, "right": evidence.ClassPass, "wrong": evidence.ClassFail, "broke": evidence.ClassAgentError} {
 		trial := Trial{Trial: evidence.Trial{Task: id, Number: 1}, Verdicts: evidence.Verdicts{Class: class}}

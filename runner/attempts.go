@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -94,32 +93,6 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 	}
 	verdicts, err := grade(dir, *record)
 	return &Result{Dir: dir, Trial: *record, Verdicts: verdicts}, err
-}
-
-// outline returns the part of a result that a run keeps in memory until its end: which trial it
-// is, its outcome and its times. The rest is in the trial's files.
-func (r Result) outline() Result {
-	r.Trial = outlineOf(r.Trial)
-	r.Earlier = slices.Clone(r.Earlier)
-	for i, attempt := range r.Earlier {
-		r.Earlier[i] = outlineOf(attempt)
-	}
-	if r.Verdicts.Class == evidence.ClassPass {
-		r.Verdicts.Verdicts, r.Verdicts.Checkpoints = nil, nil
-	}
-	r.Verdicts.Verdicts = slices.Clone(r.Verdicts.Verdicts)
-	for i := range r.Verdicts.Verdicts {
-		r.Verdicts.Verdicts[i].Details = nil
-	}
-	return r
-}
-
-// outlineOf returns the identity, outcome and times of a trial.
-func outlineOf(t evidence.Trial) evidence.Trial {
-	return evidence.Trial{
-		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Started: t.Started, Ended: t.Ended,
-		Class: t.Class, Reason: t.Reason, Message: t.Message, Shared: t.Shared, Gaps: t.Gaps,
-	}
 }
 
 // trialOptions returns the options of a trial of the run.

@@ -151,7 +151,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 				return nil
 			}
 			o.InfraRetries = 1
-			done, err := RunTrials(t.Context(), recovering{b, func(context.Context) error { time.Sleep(30 * time.Second); away = false; return nil }}, []*plan.Trial{testTrial(1)}, o)
+			done, err := runTrials(t, t.Context(), recovering{b, func(context.Context) error { time.Sleep(30 * time.Second); away = false; return nil }}, []*plan.Trial{testTrial(1)}, o)
 			if err != nil || len(done) != 1 || done[0].Verdicts.Class != evidence.ClassPass || len(done[0].Earlier) != 1 || done[0].Earlier[0].Reason != evidence.ReasonEngine {
 				t.Errorf("%+v, %v", done, err)
 			}
@@ -167,7 +167,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 				trials = append(trials, testTrial(number+1))
 			}
 			began := time.Now()
-			done, err := RunTrials(t.Context(), recovering{b, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, trials, o)
+			done, err := runTrials(t, t.Context(), recovering{b, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, trials, o)
 			if !errors.Is(err, context.DeadlineExceeded) || len(done) != o.Workers || time.Since(began) > 2*recoverTimeout {
 				t.Errorf("%d results after %v, %v", len(done), time.Since(began), err)
 			}

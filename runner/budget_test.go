@@ -196,7 +196,7 @@ func TestNoRoomBeforeTheFirstTrial(t *testing.T) {
 	room, _ := o.Free()
 	o.Free = func() (int64, bool) { return room - 1, true }
 	b := testBackend()
-	results, err := RunTrials(t.Context(), b, []*plan.Trial{trial}, o)
+	results, err := runTrials(t, t.Context(), b, []*plan.Trial{trial}, o)
 	if len(results) != 0 || !errors.Is(err, errNoSpace) || len(b.opened()) != 0 {
 		t.Errorf("%d results, %d sandboxes, %v", len(results), len(b.opened()), err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
@@ -45,11 +44,10 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	graded, err := r.gradeTrials(ctx, record, snapshots)
-	if err != nil {
+	if err := r.gradeTrials(ctx, record, snapshots); err != nil {
 		return Outcome{}, err
 	}
-	out, err := record.conclude(r.Dir, inOrder(record, graded), record.Reseal)
+	out, err := record.conclude(r.Dir, record.Reseal)
 	if out.Results.Timestamp.IsZero() { // nothing was written
 		return Outcome{}, err
 	}
@@ -92,19 +90,19 @@ func WarnOfGone(dir string, record Record, warn func(error)) {
 
 // gradeTrials asks judges and writes snapshots, if requested, and grades every trial. It
 // updates the record's digests of files that this changes.
-func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Snapshots) (map[plan.TrialID]Result, error) {
-	graded, put := map[plan.TrialID]Result{}, 0
+func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Snapshots) error {
+	put := 0
 	if r.Ask {
 		defer func() { r.Say(fmt.Sprintf("questions put to the judge: %d", put)) }()
 	}
 	trials, err := Trials(r.Dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, dir := range trials {
 		trial, err := dir.Trial()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if r.Ask {
 			asked, err := r.Consulting.Ask(ctx, dir, trial)
@@ -114,7 +112,7 @@ func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Sn
 			}
 			if err != nil {
 				_, failed := grade(dir, trial) // by the answers so far
-				return nil, errors.Join(err, failed)
+				return errors.Join(err, failed)
 			}
 		}
 		if snapshots != nil {
@@ -123,16 +121,14 @@ func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Sn
 				err = errors.Join(err, record.renew(r.Dir, dir, evidence.TrialFile))
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
 		}
-		verdicts, err := grade(dir, trial)
-		if err != nil {
-			return nil, err
+		if _, err := grade(dir, trial); err != nil {
+			return err
 		}
-		graded[plan.TrialID{Task: trial.Task, Number: trial.Number}] = Result{Dir: dir, Trial: trial, Verdicts: verdicts}
 	}
-	return graded, nil
+	return nil
 }
 
 // snapshots returns the snapshots to overwrite, or nil.

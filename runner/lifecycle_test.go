@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -72,7 +73,7 @@ func options(t testing.TB) Options {
 // runOne runs one trial, which must have a result.
 func runOne(t *testing.T, b *fakeBackend, trial *plan.Trial, o Options) Result {
 	t.Helper()
-	results, err := RunTrials(t.Context(), b, []*plan.Trial{trial}, o)
+	results, err := runTrials(t, t.Context(), b, []*plan.Trial{trial}, o)
 	if err != nil || len(results) != 1 {
 		t.Fatalf("got %d results and %v", len(results), err)
 	}
@@ -81,14 +82,25 @@ func runOne(t *testing.T, b *fakeBackend, trial *plan.Trial, o Options) Result {
 			t.Errorf("the sandbox was closed %d times: %q", n, s.log())
 		}
 	}
-	r := results[0]
-	if r.Trial, err = r.Dir.Trial(); err == nil {
-		r.Verdicts, err = r.Dir.Verdicts()
+	return results[0]
+}
+
+// runTrials calls [RunTrials] and reads the results of the completed trials.
+func runTrials(t testing.TB, ctx context.Context, b trial.Backend, trials []*plan.Trial, o Options) (results []Result, err error) {
+	t.Helper()
+	dirs, err := RunTrials(ctx, b, trials, o)
+	for _, dir := range dirs {
+		r := Result{Dir: dir}
+		var errs [3]error
+		r.Trial, errs[0] = dir.Trial()
+		r.Verdicts, errs[1] = dir.Verdicts()
+		r.Earlier, errs[2] = dir.Earlier()
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return results, err
 }
 
 func wantOutcome(t *testing.T, r Result, class evidence.Class, reason string) {
@@ -271,7 +283,7 @@ func TestInterruptedInEachPhase(t *testing.T) {
 					}
 					return nil
 				}
-				results, err := RunTrials(ctx, b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
+				results, err := runTrials(t, ctx, b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
 				if err != nil || len(results) != 1 || results[0].Trial.Number != 1 {
 					t.Errorf("results %v and %v, want the first trial's", results, err)
 				}
@@ -300,7 +312,7 @@ func TestInterruptedAgentIsStopped(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b, o := testBackend(), options(t)
 		b.programs[sandbox.Agent] = program{deaf: true, run: func(p *fakeProcess) int { cancel(); <-p.ctx.Done(); return 0 }}
-		results, err := RunTrials(ctx, b, []*plan.Trial{testTrial(1)}, o)
+		results, err := runTrials(t, ctx, b, []*plan.Trial{testTrial(1)}, o)
 		if err != nil || len(results) != 0 {
 			t.Errorf("results %v, %v", results, err)
 		}
@@ -337,7 +349,7 @@ func TestCloseFails(t *testing.T) {
 			b := testBackend()
 			b.on["start agent"] = func(int) error { cancel(); return nil }
 			b.on["close"] = fails(stuck)
-			results, err := RunTrials(ctx, b, []*plan.Trial{testTrial(1)}, options(t))
+			results, err := runTrials(t, ctx, b, []*plan.Trial{testTrial(1)}, options(t))
 			if len(results) != 0 || !errors.Is(err, stuck) {
 				t.Errorf("results %v, %v", results, err)
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -45,7 +46,7 @@ func plansOf(n int) (trials []*plan.Trial) {
 	return trials
 }
 
-func runMany(t *testing.T, trials []*plan.Trial) []Result {
+func runMany(t *testing.T, trials []*plan.Trial) []evidence.Dir {
 	t.Helper()
 	results, err := RunTrials(t.Context(), testBackend(), trials, options(t))
 	if err != nil || len(results) != len(trials) {

@@ -85,7 +85,7 @@ func TestProgressThatCannotBeKept(t *testing.T) {
 	}
 	var reported []string
 	o.Warn = func(err error) { reported = append(reported, err.Error()) }
-	results, err := RunTrials(t.Context(), testBackend(), []*plan.Trial{testTrial(1), testTrial(2)}, o)
+	results, err := runTrials(t, t.Context(), testBackend(), []*plan.Trial{testTrial(1), testTrial(2)}, o)
 	if err != nil || len(results) != 2 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}

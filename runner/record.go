@@ -266,20 +266,24 @@ func (r Record) Weak() []string {
 	return names
 }
 
-func (r Record) info() results.Run {
-	run := results.Run{
-		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Labels: r.Eval.Labels, Model: r.Eval.Model, Executor: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
-		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials, Isolated: r.Isolated,
-		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(), NoAttacks: r.NoAttacks, NoSkills: r.NoSkills, IsBaseline: r.Baseline,
-	}
+// forResults returns what results have of the run besides its trials.
+func (r Record) forResults() results.Run {
+	run := results.Run{Ended: r.Ended, Specs: r.Metrics, Results: results.Results{
+		EvalID: r.ID, Skill: r.Eval.Skill, EvalName: r.Eval.Name, Timestamp: r.Started.UTC(), Labels: r.Eval.Labels, IsBaseline: r.Baseline,
+		Config: results.Config{
+			RunsPerTest: r.Trials, ModelID: r.Eval.Model, EngineType: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
+			TimeoutSec: r.Eval.TimeoutSeconds, Isolated: r.Isolated, Weak: r.Weak(), NoAttacks: r.NoAttacks, NoSkills: r.NoSkills,
+		},
+	}}
 	if r.Timeout > 0 {
-		run.Timeout = r.Timeout
+		run.Config.TimeoutSec = int(r.Timeout / time.Second)
 	}
+	group := ""
 	if r.Eval.GroupBy == eval.GroupByModel {
-		run.Group = cmp.Or(r.Eval.Model, r.Eval.Executor)
+		group = cmp.Or(r.Eval.Model, r.Eval.Executor)
 	}
 	for _, t := range r.Tasks {
-		run.Tasks = append(run.Tasks, results.TaskInfo{ID: t.ID, Name: t.Name, Labels: t.Labels, Trigger: t.Trigger})
+		run.Tasks = append(run.Tasks, results.Task{TestID: t.ID, DisplayName: t.Name, Group: group, Labels: t.Labels, Trigger: t.Trigger})
 	}
 	return run
 }

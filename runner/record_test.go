@@ -27,8 +27,7 @@ import (
 
 // gradeTrials grades every trial of a run directory from its evidence.
 func gradeTrials(dir string) error {
-	_, err := Regrading{Dir: dir}.gradeTrials(context.Background(), Record{}, nil)
-	return err
+	return Regrading{Dir: dir}.gradeTrials(context.Background(), Record{}, nil)
 }
 
 // aRun is a run directory with a trial that passed, one that failed, one that is
@@ -52,7 +51,7 @@ func aRun(t *testing.T) (dir string, record Record) {
 		}
 		return nil
 	}
-	done, err := RunTrials(t.Context(), b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
+	done, err := runTrials(t, t.Context(), b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
 	if err != nil || len(done) != 3 {
 		t.Fatalf("%d results, %v", len(done), err)
 	}

@@ -24,7 +24,7 @@ import (
 // Recovered is what remains of a run that ended early.
 type Recovered struct {
 	// Kept are the trials with a final outcome.
-	Kept map[plan.TrialID]Result
+	Kept map[plan.TrialID]bool
 	// Damaged explains why completed trials are not in Kept.
 	Damaged []string
 	// Complete is set if there is no trial left to run.
@@ -39,44 +39,46 @@ type Recovered struct {
 // A trial has ended if it has a trial.json, which is written last. Trials with outcome infra,
 // and failed ones with attempts left, are run again.
 func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Recovered, error) {
-	all := Recovered{Kept: map[plan.TrialID]Result{}, again: map[plan.TrialID]bool{}}
+	all := Recovered{Kept: map[plan.TrialID]bool{}, again: map[plan.TrialID]bool{}}
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
 		return all, err
 	}
 	from := recovery{dir: dir, record: r, seals: r.Files.byTrial(), judges: c}
 	type leftTrial struct {
-		Result
-		err error
+		class evidence.Class
+		again bool // it is run again
+		err   error
 	}
 	found := map[plan.TrialID]*leftTrial{}
 	var reading errgroup.Group
 	reading.SetLimit(runtime.GOMAXPROCS(0))
-	for id := range r.trials() {
+	for id, task := range r.trials() {
 		one := &leftTrial{}
 		found[id] = one
 		reading.Go(func() error {
-			one.Result, one.err = from.read(ctx, id)
+			result, err := from.read(ctx, id)
+			one.class, one.err = result.Verdicts.Class, err
+			// A failed trial was interrupted between two attempts.
+			one.again = one.class == evidence.ClassInfra || result.failedWithMoreAttempts(r.MaxAttempts) && task.Trigger == nil
 			return nil
 		})
 	}
 	_ = reading.Wait()
 	lost := false
 	for id, task := range r.trials() {
-		result := found[id].Result
+		one := found[id]
 		var damaged *damage
-		switch err := found[id].err; {
+		switch err := one.err; {
 		case errors.As(err, &damaged):
 			all.Damaged = append(all.Damaged, fmt.Sprintf("trial %s: %s", id, damaged.why))
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return all, fmt.Errorf("trial %s: %w", id, err)
-		case result.Verdicts.Class == evidence.ClassInfra:
+		case one.again:
 			all.again[id] = true
-		case result.failedWithMoreAttempts(r.MaxAttempts) && task.Trigger == nil:
-			all.again[id] = true // it was interrupted between two attempts
 		default:
-			all.Kept[id] = result
-			lost = lost || result.Verdicts.Class != evidence.ClassPass && task.Trigger == nil
+			all.Kept[id] = true
+			lost = lost || one.class != evidence.ClassPass && task.Trigger == nil
 		}
 	}
 	all.Complete = len(all.Kept) == r.Planned() || r.FailFast && lost
@@ -98,13 +100,13 @@ type recovery struct {
 	renewing sync.Mutex // held while the record's seal is renewed
 }
 
-// read reads the last attempt of a trial, and returns its outline.
+// read reads the last attempt of a trial.
 func (r *recovery) read(ctx context.Context, id plan.TrialID) (Result, error) {
 	result, err := r.readLast(ctx, id)
 	if err == nil && result.Verdicts.Class != evidence.ClassInfra {
 		result.Earlier, err = result.Dir.Earlier()
 	}
-	return result.outline(), err
+	return result, err
 }
 
 func (r *recovery) readLast(ctx context.Context, id plan.TrialID) (Result, error) {

@@ -47,8 +47,8 @@ func (r Record) Report(dir string, computed results.Results) error {
 }
 
 // conclude writes the results and reports of the run in dir, and seals it.
-func (r Record) conclude(dir string, done []Result, seal func(dir string) error) (out Outcome, err error) {
-	out = Outcome{Dir: dir, Record: r, Trials: done}
+func (r Record) conclude(dir string, seal func(dir string) error) (out Outcome, err error) {
+	out = Outcome{Dir: dir, Record: r}
 	if out.Results, err = WriteResults(dir, r); err != nil {
 		return out, err
 	}

@@ -107,14 +107,13 @@ func (r Resumption) load(record Record) (*Job, error) {
 // conclude ends a run that has no trial left. If the run was killed before it was sealed, it is
 // swept and sealed.
 func (r Resumption) conclude(ctx context.Context, record Record, left Recovered) (Outcome, error) {
-	done := inOrder(record, left.Kept)
 	if record.Ended.IsZero() || record.Interrupted {
 		if err := r.Sweep(ctx, record); err != nil {
 			return Outcome{}, err
 		}
-		return finish(ctx, r.Dir, record, done, time.Now().UTC())
+		return finish(ctx, r.Dir, record, len(left.Kept), time.Now().UTC())
 	}
-	return record.conclude(r.Dir, done, record.Reseal)
+	return record.conclude(r.Dir, record.Reseal)
 }
 
 // fromDirectory resolves a path of the run's command line.
@@ -151,26 +150,6 @@ func sameImages(begun, now evidence.ImageRecords) error {
 // missing returns the trials that are not kept.
 func (r Recovered) missing(trials []*plan.Trial) []*plan.Trial {
 	return slices.DeleteFunc(slices.Clone(trials), func(t *plan.Trial) bool {
-		_, kept := r.Kept[t.ID()]
-		return kept
+		return r.Kept[t.ID()]
 	})
-}
-
-// with returns the kept results and those of the given trials, in order.
-func (r Recovered) with(record Record, done []Result) []Result {
-	all := map[plan.TrialID]Result{}
-	maps.Copy(all, r.Kept)
-	for _, result := range done {
-		all[plan.TrialID{Task: result.Trial.Task, Number: result.Trial.Number}] = result
-	}
-	return inOrder(record, all)
-}
-
-func inOrder(record Record, all map[plan.TrialID]Result) (results []Result) {
-	for id := range record.trials() {
-		if result, ok := all[id]; ok {
-			results = append(results, result)
-		}
-	}
-	return results
 }

@@ -56,7 +56,6 @@ type Outcome struct {
 	Dir     string // run directory; empty if no trial was started
 	Record  Record
 	Results results.Results
-	Trials  []Result
 	Written bool // whether results, reports and seal were written
 }
 
@@ -65,16 +64,6 @@ func (o Outcome) ExitCode() int { return o.Results.ExitCode(o.Record.Planned(), 
 
 // View returns the view of the run.
 func (o Outcome) View() view.Run { return o.Record.View(o.Dir, o.Results) }
-
-// Resumable reports whether resuming the run could add outcomes of trials.
-func (o Outcome) Resumable() bool {
-	for _, r := range o.Trials {
-		if r.Verdicts.Class == evidence.ClassInfra {
-			return true
-		}
-	}
-	return o.Record.Interrupted
-}
 
 // Load reads an eval and plans its trials. It starts nothing. Errors in the request or in files
 // are of type [Mistake] or [strictyaml.Errors].
@@ -220,9 +209,9 @@ func (e *execution) execute(ctx context.Context) (Outcome, error) {
 		}
 		return Outcome{}, err
 	}
-	done, failed := e.runTrials(ctx, backend)
+	completed, failed := e.runTrials(ctx, backend)
 	failed = errors.Join(failed, backend.Close(closing))
-	out, err := finish(ctx, e.Dir, e.record, done, e.clock.Now())
+	out, err := finish(ctx, e.Dir, e.record, completed, e.clock.Now())
 	return out, errors.Join(failed, err)
 }
 
@@ -386,9 +375,8 @@ func (e *execution) recordStart() error {
 	return record.Write(e.Dir)
 }
 
-// runTrials runs the remaining trials, and returns the results of all completed trials, in
-// order.
-func (e *execution) runTrials(ctx context.Context, backend Backend) ([]Result, error) {
+// runTrials runs the remaining trials, and returns how many trials are completed.
+func (e *execution) runTrials(ctx context.Context, backend Backend) (completed int, err error) {
 	q, config := e.Request, e.Eval.Config
 	update, end := q.Watch(ctx, len(e.todo), e.workers)
 	defer end()
@@ -401,19 +389,21 @@ func (e *execution) runTrials(ctx context.Context, backend Backend) ([]Result, e
 		o.Snapshots = newSnapshots(e.Eval, e.Tasks, q.Say)
 	}
 	done, err := RunTrials(ctx, backend, e.todo, o)
-	return e.left.with(e.record, done), err
+	return len(e.left.Kept) + len(done), err
 }
 
-// finish records the end of the run, and writes its results and reports.
-func finish(ctx context.Context, dir string, record Record, done []Result, now time.Time) (Outcome, error) {
+// finish records the end of a run with so many completed trials, and writes its results and
+// reports.
+func finish(ctx context.Context, dir string, record Record, completed int, now time.Time) (Outcome, error) {
 	record.Ended = now
-	record.Interrupted = ctx.Err() != nil && len(done) < record.Planned()
-	if len(done) > 0 {
-		if first, err := done[0].Dir.Trial(); err == nil {
+	record.Interrupted = ctx.Err() != nil && completed < record.Planned()
+	for id := range record.trials() {
+		if first, err := TrialDir(dir, id.Task, id.Number).Trial(); err == nil {
 			record.Guarantees = first.Guarantees
+			break
 		}
 	}
-	return record.conclude(dir, done, record.Seal)
+	return record.conclude(dir, record.Seal)
 }
 
 // governed reports whether a governor determines how many trials run at once.

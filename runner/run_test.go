@@ -23,7 +23,7 @@ func TestEvidenceThatCannotBeKept(t *testing.T) {
 	t.Run("a directory with evidence", func(t *testing.T) {
 		b, o := testBackend(), options(t)
 		runOne(t, b, testTrial(1), o)
-		results, err := RunTrials(t.Context(), b, []*plan.Trial{testTrial(1)}, o)
+		results, err := runTrials(t, t.Context(), b, []*plan.Trial{testTrial(1)}, o)
 		if len(results) != 0 || !errors.Is(err, os.ErrExist) || len(b.opened()) != 1 {
 			t.Errorf("results %v, %v, %d sandboxes", results, err, len(b.opened()))
 		}
@@ -31,7 +31,7 @@ func TestEvidenceThatCannotBeKept(t *testing.T) {
 	t.Run("a directory that is gone", func(t *testing.T) {
 		b, o := testBackend(), options(t)
 		b.on["close"] = func(int) error { return os.RemoveAll(filepath.Join(o.Dir, "trials")) }
-		results, err := RunTrials(t.Context(), b, []*plan.Trial{testTrial(1)}, o)
+		results, err := runTrials(t, t.Context(), b, []*plan.Trial{testTrial(1)}, o)
 		if len(results) != 0 || !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("results %v, %v", results, err)
 		}
@@ -55,7 +55,7 @@ func TestWorkersBound(t *testing.T) {
 			trials = append(trials, testTrial(number+1))
 		}
 		start := time.Now()
-		results, err := RunTrials(t.Context(), b, trials, o)
+		results, err := runTrials(t, t.Context(), b, trials, o)
 		if err != nil || len(results) != 7 || most.Load() != 3 || time.Since(start).Round(time.Second) != 30*time.Second {
 			t.Errorf("%d results, %v, %d at once, took %v", len(results), err, most.Load(), time.Since(start))
 		}
@@ -85,7 +85,7 @@ func TestFailFast(t *testing.T) {
 				return 0
 			}}
 			o.FailFast = test.failFast
-			results, err := RunTrials(t.Context(), b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3), testTrial(4)}, o)
+			results, err := runTrials(t, t.Context(), b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3), testTrial(4)}, o)
 			if err != nil || len(results) != test.want || len(b.opened()) != test.want {
 				t.Errorf("fail_fast %v: %d results, %v", test.failFast, len(results), err)
 			}
@@ -123,7 +123,7 @@ func TestHold(t *testing.T) {
 					cancel()
 					<-ctx.Done()
 				}
-				results, err := RunTrials(ctx, b, []*plan.Trial{testTrial(1)}, o)
+				results, err := runTrials(t, ctx, b, []*plan.Trial{testTrial(1)}, o)
 				if err != nil || len(results) != 1 || held != test.held {
 					t.Fatalf("results %v, %v, held %v", results, err, held)
 				}

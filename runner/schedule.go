@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,8 +18,7 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// Result is the result of a completed trial. In the results of a run, Trial and Verdicts
-// contain only an outline; see [Result.outline].
+// Result is the result of a completed trial.
 type Result struct {
 	Dir      evidence.Dir
 	Trial    evidence.Trial
@@ -97,11 +97,11 @@ type run struct {
 }
 
 // RunTrials runs trials, at most Workers at once, and grades each. When ctx is done, or the
-// backend is lost, no further trial is started, running trials are stopped, and the results of
-// completed ones are returned. The error is never that of a trial. With errNoSpace no trial was
-// started. RunTrials takes ownership of the plans: it sets elements of trials to nil when they
-// have completed.
-func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
+// backend is lost, no further trial is started, and running trials are stopped. RunTrials returns
+// the directories of completed trials, in order. The error is never that of a trial. With
+// errNoSpace no trial was started. RunTrials takes ownership of the plans: it sets elements of
+// trials to nil when they have completed.
+func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]evidence.Dir, error) {
 	o = o.withDefaults()
 	budget, err := newBudget(o.Free, trials, o.Workers)
 	if err != nil {
@@ -124,13 +124,13 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	return done, errors.Join(failed, r.backs.gone(), r.shared.Close(ctx))
 }
 
-// runAll runs the trials on workers until no more may start, and returns the results of
+// runAll runs the trials on workers until no more may start, and returns the directories of
 // completed trials in order.
-func (r *run) runAll(ctx context.Context, trials []*plan.Trial) (done []Result, err error) {
+func (r *run) runAll(ctx context.Context, trials []*plan.Trial) ([]evidence.Dir, error) {
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
 	r.pool = newPool(starting, r.backend, r.o.Dir, trials, r.o.Prewarm)
-	results := make([]*Result, len(trials))
+	dirs := make([]evidence.Dir, len(trials)) // "" for trials that have not completed
 	errs := make([]error, len(trials))
 	queue := make(chan int, len(trials))
 	for i := range trials {
@@ -158,19 +158,13 @@ func (r *run) runAll(ctx context.Context, trials []*plan.Trial) (done []Result, 
 				if r.o.FailFast && !t.Trigger && result.Verdicts.Class != evidence.ClassPass {
 					stop()
 				}
-				held := result.outline()
-				results[i] = &held
+				dirs[i] = result.Dir
 			}
 		})
 	}
 	workers.Wait()
 	errs = append(errs, r.pool.close())
-	for _, result := range results {
-		if result != nil {
-			done = append(done, *result)
-		}
-	}
-	return done, errors.Join(errs...)
+	return slices.DeleteFunc(dirs, func(dir evidence.Dir) bool { return dir == "" }), errors.Join(errs...)
 }
 
 // runHooks runs hooks of the run. It fails if a hook with error_on_fail fails.

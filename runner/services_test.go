@@ -133,7 +133,7 @@ func (b bareBackend) Open(ctx context.Context, t *plan.Trial, observe func(evide
 
 func TestBackendWithoutServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		results, err := RunTrials(t.Context(), bareBackend{serviceBackend()}, []*plan.Trial{serviceTrial()}, options(t))
+		results, err := runTrials(t, t.Context(), bareBackend{serviceBackend()}, []*plan.Trial{serviceTrial()}, options(t))
 		if err != nil || len(results) != 1 {
 			t.Fatalf("%d results, %v", len(results), err)
 		}

@@ -79,11 +79,10 @@ func Merge(m Merging) (Outcome, error) {
 
 // concludeMerged grades the trials of shards in one run directory, and concludes the run.
 func concludeMerged(dir string, record Record) (Outcome, error) {
-	graded, err := Regrading{Dir: dir}.gradeTrials(context.Background(), record, nil)
-	if err != nil {
+	if err := (Regrading{Dir: dir}).gradeTrials(context.Background(), record, nil); err != nil {
 		return Outcome{}, err
 	}
-	return record.conclude(dir, inOrder(record, graded), record.Seal)
+	return record.conclude(dir, record.Seal)
 }
 
 // read reads the shards' records, and returns the record of the merged run and the shard

@@ -78,7 +78,7 @@ func computeResults(dir string, r Record) (results.Results, error) {
 	if err != nil {
 		return results.Results{}, err
 	}
-	builder := results.NewBuilder(r.info())
+	builder := results.NewBuilder(r.forResults())
 	for _, d := range dirs {
 		trial, err := readTrial(d)
 		if err != nil {

@@ -15,12 +15,10 @@ import (
 )
 
 // finished returns a trial with the given duration in seconds.
-func finished(task string, number, seconds int, class evidence.Class, message string, verdicts ...evidence.Verdict) runner.Result {
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return runner.Result{
-		Trial:    evidence.Trial{Task: task, Number: number, Started: began, Ended: began.Add(time.Duration(seconds) * time.Second)},
-		Verdicts: evidence.Verdicts{Class: class, Message: message, Verdicts: verdicts},
-	}
+func finished(number, seconds int, class evidence.Class, message string, verdicts ...evidence.Verdict) results.RunResult {
+	r := results.Graded(evidence.Verdicts{Class: class, Message: message, Verdicts: verdicts})
+	r.RunNumber, r.Took = number, time.Duration(seconds)*time.Second
+	return r
 }
 
 func TestEpilogue(t *testing.T) {
@@ -30,21 +28,17 @@ func TestEpilogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := runner.Record{Choices: runner.Choices{Isolated: true, Trials: 5}, Tasks: []runner.TaskRecord{{ID: "price"}}}
-	done := []runner.Result{
-		finished("price", 1, 3, evidence.ClassPass, ""),
-		finished("price", 2, 31, evidence.ClassFail, "failed: used", evidence.Verdict{Name: "fine", Result: evidence.VerdictPass},
+	task := results.Task{TestID: "price", Runs: []results.RunResult{
+		finished(1, 3, evidence.ClassPass, ""),
+		finished(2, 31, evidence.ClassFail, "failed: used", evidence.Verdict{Name: "fine", Result: evidence.VerdictPass},
 			evidence.Verdict{Name: "used", Result: evidence.VerdictFail, Feedback: "No call of find_item.\n" + evilText}),
-		finished("price", 3, 4, evidence.ClassPass, ""),
-		finished("price", 4, 5, evidence.ClassInfra, "no engine"),
-	}
+		finished(3, 4, evidence.ClassPass, ""),
+		finished(4, 5, evidence.ClassInfra, "no engine"),
+	}}
 	end := func(l verbosity) string {
 		s, out, _ := testState()
-		task := results.Task{TestID: "price"}
-		for _, r := range done {
-			task.Runs = append(task.Runs, results.RunResult{RunNumber: r.Trial.Number, Outcome: r.Verdicts.Class})
-		}
-		ended := runner.Outcome{Dir: dir, Record: record, Trials: done, Results: results.Results{Tasks: []results.Task{task}}}
-		s.epilogue(ended.View(), ended, l)
+		ended := runner.Outcome{Dir: dir, Record: record, Results: results.Results{Tasks: []results.Task{task}}}
+		s.epilogue(ended.View(), l)
 		checkPrintable(t, "epilogue", out.String())
 		return strings.ReplaceAll(out.String(), dir, "RUN")
 	}
@@ -80,20 +74,19 @@ func TestWhyAgentEnded(t *testing.T) {
 	for reason, want := range map[evidence.Reason]string{
 		evidence.ReasonExitCode: "exited: no such tool\nnote", evidence.ReasonSignal: "exited: no such tool\nnote", evidence.ReasonTimeLimit: "exited\nnote",
 	} {
-		r := finished("price", 1, 3, evidence.ClassAgentError, "exited\nnote")
-		r.Dir, r.Verdicts.Reason = evidence.Dir(dir), reason
-		if got := terminalTrial(r).Verdicts.Message; got != want {
+		v := evidence.Verdicts{Class: evidence.ClassAgentError, Reason: reason, Message: "exited\nnote"}
+		if got := evidence.Dir(dir).Explained(v).Message; got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, evidence.StderrFile), []byte(strings.ReplaceAll(evilText, "\n", " ")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	hostile := finished("price", 1, 3, evidence.ClassAgentError, "exited")
-	hostile.Dir, hostile.Verdicts.Reason = evidence.Dir(dir), evidence.ReasonSignal
+	hostile := results.Graded(evidence.Dir(dir).Explained(evidence.Verdicts{Class: evidence.ClassAgentError, Reason: evidence.ReasonSignal, Message: "exited"}))
+	hostile.RunNumber = 1
 	s, out, _ := testState()
-	out1 := runner.Outcome{Trials: []runner.Result{hostile}}
-	s.epilogue(out1.View(), out1, normal)
+	ended := runner.Outcome{Results: results.Results{Tasks: []results.Task{{TestID: "price", Runs: []results.RunResult{hostile}}}}}
+	s.epilogue(ended.View(), normal)
 	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent_error (signal): exited: ") {
 		t.Errorf("%q", out.String())
 	}

@@ -68,7 +68,7 @@ func printGraded(s *state, out runner.Outcome, err error, f format, file string)
 		return withExitCode(err)
 	}
 	if f == formatDefault {
-		s.epilogue(out.View(), out, normal)
+		s.epilogue(out.View(), normal)
 	}
 	return exitWith(out.ExitCode())
 }

@@ -143,7 +143,7 @@ func (o runOutput) printOutcome(j *runner.Job, out runner.Outcome, err error) er
 		shown = o.show(run, o.format, "")
 	}
 	if o.format == formatDefault {
-		o.epilogue(run, out, o.verbosity)
+		o.epilogue(run, o.verbosity)
 	} else {
 		fmt.Fprintln(o.stderr, terminal.Verdict(run, o.styleOf(o.stderr)))
 	}
@@ -154,12 +154,9 @@ func (o runOutput) printOutcome(j *runner.Job, out runner.Outcome, err error) er
 }
 
 // epilogue prints which trials did not pass and why, and where the evidence is.
-func (s *state) epilogue(run view.Run, out runner.Outcome, l verbosity) {
-	end := terminal.Ending{Run: run, Style: s.styleOf(s.stdout), Resumable: out.Resumable()}
-	for _, r := range out.Trials {
-		end.Trials = append(end.Trials, terminalTrial(r))
-	}
-	page := filepath.Join(out.Dir, runner.ReportFile)
+func (s *state) epilogue(run view.Run, l verbosity) {
+	end := terminal.Ending{Run: run, Style: s.styleOf(s.stdout)}
+	page := filepath.Join(run.Dir, runner.ReportFile)
 	if info, err := os.Stat(page); err == nil && info.Mode().IsRegular() {
 		end.Report = page
 	}
@@ -168,11 +165,6 @@ func (s *state) epilogue(run view.Run, out runner.Outcome, l verbosity) {
 	} else {
 		_ = end.Write(s.stdout)
 	}
-}
-
-// terminalTrial returns what is shown of a trial.
-func terminalTrial(r runner.Result) terminal.Trial {
-	return terminal.Trial{Trial: r.Trial, Verdicts: r.Dir.Explained(r.Verdicts), Earlier: r.Earlier}
 }
 
 // saveResults copies the results of the run in dir to file, if it is not empty.

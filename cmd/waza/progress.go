@@ -136,11 +136,6 @@ func (p *progress) close() {
 
 // update takes an update from the runner.
 func (p *progress) update(u runner.Update) {
-	if u.Result != nil {
-		result := *u.Result
-		result.Verdicts = terminalTrial(result).Verdicts
-		u.Result = &result
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Update(u, time.Now())

@@ -101,7 +101,7 @@ func seconds(d time.Duration) string {
 
 // Ended returns a line about how and why an attempt ended.
 func Ended(u runner.Update, style terminal.Style) string {
-	v := u.Result.Verdicts
+	v := u.Result.Dir.Explained(u.Result.Verdicts)
 	class := terminal.Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %.1fs", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), took.Seconds())

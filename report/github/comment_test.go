@@ -24,19 +24,22 @@ const limit = 65536
 func said(t testing.TB, tasks, trials int, say func(string) string) view.Run {
 	t.Helper()
 	info := results.Run{
-		ID: say("20260102-030405-demo"), EvalName: say("demo"), Model: say("m"), Executor: say("script"), TrialsPerTask: trials, Isolated: true,
-		Timeout: time.Minute, Started: epoch, Ended: epoch.Add(3 * time.Minute), Weak: []string{say("arp")},
-		Metrics: []results.MetricSpec{{Name: "task_completion", Weight: 1, Threshold: 0.9}},
+		Results: results.Results{
+			EvalID: say("20260102-030405-demo"), EvalName: say("demo"), Timestamp: epoch,
+			Config: results.Config{ModelID: say("m"), EngineType: say("script"), RunsPerTest: trials, Isolated: true, TimeoutSec: 60, Weak: []string{say("arp")}},
+		},
+		Ended: epoch.Add(3 * time.Minute),
+		Specs: []results.MetricSpec{{Name: "task_completion", Weight: 1, Threshold: 0.9}},
 	}
 	for n := range tasks {
-		info.Tasks = append(info.Tasks, results.TaskInfo{ID: say(fmt.Sprintf("task-%d", n+1))})
+		info.Tasks = append(info.Tasks, results.Task{TestID: say(fmt.Sprintf("task-%d", n+1))})
 	}
 	builder := results.NewBuilder(info)
 	cost := 0.0123
 	for n, task := range info.Tasks {
 		for number := 1; number <= trials; number++ {
 			trial := results.Trial{Gateway: true, Models: []evidence.ModelCall{{Dialect: "messages", Outcome: evidence.ModelOK, Cost: &cost}}, Trial: evidence.Trial{
-				Task: task.ID, Number: number, Attempt: 1, Started: epoch, AgentStart: epoch, AgentEnd: epoch.Add(1500 * time.Millisecond), Ended: epoch.Add(time.Minute),
+				Task: task.TestID, Number: number, Attempt: 1, Started: epoch, AgentStart: epoch, AgentEnd: epoch.Add(1500 * time.Millisecond), Ended: epoch.Add(time.Minute),
 				Servers: []evidence.ServerRecord{{Name: say("stock")}},
 			}}
 			trial.Calls = []evidence.Call{{Seq: 1, Server: say("stock"), Tool: say("price"), Outcome: evidence.OutcomeOK, Start: epoch, End: epoch.Add(2 * time.Millisecond)}}
@@ -56,7 +59,7 @@ func said(t testing.TB, tasks, trials int, say func(string) string) view.Run {
 		}
 	}
 	return view.Run{
-		Dir: say("runs/1"), ID: info.ID, Waza: say("v1.0.0"), Started: epoch, Ended: info.Ended, Planned: tasks*trials + 1, Isolated: true, Network: say("bridge"),
+		Dir: say("runs/1"), ID: info.EvalID, Waza: say("v1.0.0"), Started: epoch, Ended: info.Ended, Planned: tasks*trials + 1, Isolated: true, Network: say("bridge"),
 		Certificate: &evidence.Certificate{Attacks: []evidence.Attack{{Name: say("arp"), Result: evidence.AttackGotOut}, {Result: evidence.AttackHeld}, {Result: evidence.AttackNotTried}}},
 		Guarantees:  &evidence.Guarantees{Missing: []string{say("a limit of the disk")}},
 		Results:     builder.Results(),

@@ -43,10 +43,13 @@ func trial(task string, number int, class evidence.Class, reason evidence.Reason
 
 func run() results.Run {
 	return results.Run{
-		ID: "20260102-030405-demo", EvalName: "demo", Model: "m", Executor: "script", TrialsPerTask: 2, Isolated: true,
-		Timeout: time.Minute, Started: epoch, Ended: epoch.Add(3 * time.Minute),
-		Metrics: []results.MetricSpec{{Name: "task_completion", Weight: 1, Threshold: 0.9}},
-		Tasks:   []results.TaskInfo{{ID: "1-price", Name: "Look up a price"}, {ID: "2-reserve"}, {ID: "3-report"}, {ID: "4-never"}},
+		Ended: epoch.Add(3 * time.Minute),
+		Specs: []results.MetricSpec{{Name: "task_completion", Weight: 1, Threshold: 0.9}},
+		Results: results.Results{
+			EvalID: "20260102-030405-demo", EvalName: "demo", Timestamp: epoch,
+			Config: results.Config{ModelID: "m", EngineType: "script", RunsPerTest: 2, Isolated: true, TimeoutSec: 60},
+			Tasks:  []results.Task{{TestID: "1-price", DisplayName: "Look up a price"}, {TestID: "2-reserve"}, {TestID: "3-report"}, {TestID: "4-never"}},
+		},
 	}
 }
 
@@ -173,7 +176,7 @@ func TestOutcomes(t *testing.T) {
 // A task is called what upstream waza calls it, and belongs to the skill.
 func TestOneTrialHasNoNumber(t *testing.T) {
 	one := run()
-	one.TrialsPerTask, one.Tasks, one.Metrics, one.Skill = 1, []results.TaskInfo{{ID: "2-reserve"}}, nil, "stock"
+	one.Config.RunsPerTest, one.Tasks, one.Specs, one.Skill = 1, []results.Task{{TestID: "2-reserve"}}, nil, "stock"
 	s := read(t, write(t, build(t, one, trials()[3]))).Suites[0]
 	if len(s.Cases) != 1 || s.Cases[0].Name != "2-reserve" || s.Cases[0].Classname != "stock" || !strings.HasPrefix(s.Cases[0].Failure.Text, "failed: price\n") {
 		t.Errorf("%+v", s.Cases)
@@ -183,7 +186,7 @@ func TestOneTrialHasNoNumber(t *testing.T) {
 // A task that passed although the attack on it succeeded is a failure.
 func TestAttackSucceeded(t *testing.T) {
 	one := run()
-	one.TrialsPerTask, one.Tasks, one.Metrics = 1, one.Tasks[:1], nil
+	one.Config.RunsPerTest, one.Tasks, one.Specs = 1, one.Tasks[:1], nil
 	attacked := trials()[0]
 	attacked.Verdicts.Attack = &evidence.AttackVerdict{Result: evidence.AttackSucceeded, Succeeded: true}
 	s := read(t, write(t, build(t, one, attacked))).Suites[0]
@@ -196,12 +199,12 @@ func TestAttackSucceeded(t *testing.T) {
 func TestBounds(t *testing.T) {
 	heavytest.Mark(t)
 	many := run()
-	many.TrialsPerTask, many.Tasks = 2, nil
+	many.Config.RunsPerTest, many.Tasks = 2, nil
 	long := strings.Repeat("\u202E<&\x1b", 3_000)
 	var all []results.Trial
 	for number := range 3_000 {
 		id := fmt.Sprint(number)
-		many.Tasks = append(many.Tasks, results.TaskInfo{ID: id})
+		many.Tasks = append(many.Tasks, results.Task{TestID: id})
 		all = append(all, trial(id, 1, evidence.ClassFail, evidence.ReasonGraders, long, long), trial(id, 2, evidence.ClassFail, evidence.ReasonGraders, long, long))
 	}
 	data := write(t, build(t, many, all...))
@@ -227,9 +230,9 @@ func FuzzText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name, said string) {
 		hostile := run()
-		hostile.EvalName, hostile.Model, hostile.ID, hostile.Executor = name, name, name, said
-		hostile.Tasks = []results.TaskInfo{{ID: name}}
-		hostile.TrialsPerTask = 3
+		hostile.EvalName, hostile.Config.ModelID, hostile.EvalID, hostile.Config.EngineType = name, name, name, said
+		hostile.Tasks = []results.Task{{TestID: name}}
+		hostile.Config.RunsPerTest = 3
 		all := []results.Trial{
 			trial(name, 1, evidence.ClassFail, evidence.ReasonGraders, said, said),
 			trial(name, 2, evidence.Class(said), evidence.Reason(said), said, said),

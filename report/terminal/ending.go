@@ -25,26 +25,15 @@ const (
 
 // Ending is the summary at the end of a run.
 type Ending struct {
-	Run       view.Run
-	Trials    []Trial
-	Style     Style
-	Report    string // path of the run's report; empty for none
-	Resumable bool   // resuming could yield missing outcomes
+	Run    view.Run
+	Style  Style
+	Report string // path of the run's report; empty for none
 }
-
-// Trial is a trial that has ended, with its last attempt.
-type Trial struct {
-	evidence.Trial
-	Verdicts evidence.Verdicts
-	Earlier  []evidence.Trial // earlier attempts
-}
-
-func (t Trial) took() time.Duration { return t.Ended.Sub(t.Started) }
 
 // Write writes what did not pass and why, where the evidence is, and the verdict in the
 // last line.
 func (e Ending) Write(w io.Writer) error {
-	return writeLines(w, []string{""}, e.again(), e.failures(true), e.ungraded(), events(e.Run.Results), lostServers(e.Trials),
+	return writeLines(w, []string{""}, e.again(), e.failures(true), e.ungraded(), events(e.Run.Results), lostServers(e.Run.Results.Tasks),
 		e.slowest(), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
@@ -95,49 +84,38 @@ func writeLines(w io.Writer, blocks ...[]string) error {
 
 // again returns lines about earlier attempts.
 func (e Ending) again() (lines []string) {
-	for _, r := range e.Trials {
-		if line := attemptsBefore(r); line != "" {
-			lines = append(lines, line)
+	for _, task := range e.Run.Results.Tasks {
+		for _, run := range task.Runs {
+			if line := attemptsBefore(task.TestID, run); line != "" {
+				lines = append(lines, line)
+			}
 		}
 	}
 	return lines
 }
 
-// alike is a group of a task's trials with the same outcome and reasons.
-type alike struct {
-	task    string
-	numbers []int
-	outcome string // styled
-	why     view.Why
-}
+// failure is how a trial failed, and all the reasons.
+type failure struct{ outcome, reasons string }
 
 // failures returns why trials did not pass, grouped, and how to see more: in one line each,
 // or in full.
 func (e Ending) failures(atLength bool) (lines []string) {
-	var groups []*alike
-	at := map[string]*alike{} // by task, outcome and reasons
-	left := 0                 // number of trials not listed
-	for _, r := range e.Trials {
-		if r.Verdicts.Class == evidence.ClassPass || e.isTrigger(r) {
+	groups := view.Gather(e.Run.Results.Tasks, func(r results.RunResult) []failure {
+		if r.Outcome == evidence.ClassPass {
+			return nil
+		}
+		return []failure{{r.Outcome.With(r.Reason), strings.Join(view.WhyOf(r).Reasons(), "\x00")}}
+	})
+	groups = slices.DeleteFunc(groups, func(g view.Alike[failure]) bool { return g.Task.Trigger != nil })
+	left := 0 // number of trials not listed
+	for i, g := range groups {
+		if i >= maxFailures {
+			left += len(g.Trials)
 			continue
 		}
-		why := view.WhyOf(results.Graded(r.Verdicts))
-		outcome := Paint(e.Style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
-		key := strings.Join(append(why.Reasons(), r.Task, outcome), "\x00")
-		group := at[key]
-		if group == nil && len(groups) == maxFailures {
-			left++
-			continue
-		}
-		if group == nil {
-			group = &alike{task: r.Task, outcome: outcome, why: why}
-			at[key], groups = group, append(groups, group)
-		}
-		group.numbers = append(group.numbers, r.Number)
-	}
-	for _, g := range groups {
-		lines = append(lines, whyLines(fmt.Sprintf("%s/%s %s", text.Inert(g.task), numbersText(g.numbers), g.outcome), g.why, atLength)...)
-		lines = append(lines, e.Style.Faint(fmt.Sprintf("  waza show %s %s %d", text.ShellWord(e.Run.Dir), text.ShellWord(g.task), g.numbers[0])))
+		head := fmt.Sprintf("%s/%s %s", text.Inert(g.Task.TestID), numbersText(g.Trials), Paint(e.Style, g.First.Outcome)(g.What.outcome))
+		lines = append(lines, whyLines(head, view.WhyOf(g.First), atLength)...)
+		lines = append(lines, e.Style.Faint(fmt.Sprintf("  waza show %s %s %d", text.ShellWord(e.Run.Dir), text.ShellWord(g.Task.TestID), g.Trials[0])))
 	}
 	if left > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", left, text.ShellWord(e.Run.Dir)))
@@ -153,11 +131,6 @@ func numbersText(numbers []int) string {
 	return strings.Join(text.Some(numbers, maxNumbers, func(n int) string { return fmt.Sprint(n) }), ",")
 }
 
-// isTrigger reports whether a trial belongs to a prompt of trigger_tests.yaml.
-func (e Ending) isTrigger(r Trial) bool {
-	return slices.ContainsFunc(e.Run.Results.Tasks, func(t results.Task) bool { return t.TestID == r.Task && t.Trigger != nil })
-}
-
 // triggers returns lines about the results of trigger_tests.yaml, which count through their
 // metric.
 func (e Ending) triggers() []string {
@@ -167,9 +140,11 @@ func (e Ending) triggers() []string {
 	}
 	line := fmt.Sprintf("trigger_accuracy %.3f: %d of %d prompts of trigger_tests.yaml were right", m.Accuracy, m.TruePositives+m.TrueNegatives, len(e.Run.Results.TriggerResults))
 	var wrong []string
-	for _, r := range e.Trials {
-		if e.isTrigger(r) && r.Verdicts.Class != evidence.ClassPass {
-			wrong = append(wrong, text.Inert(r.Task))
+	for _, task := range e.Run.Results.Tasks {
+		for _, run := range task.Runs {
+			if task.Trigger != nil && run.Outcome != evidence.ClassPass {
+				wrong = append(wrong, text.Inert(task.TestID))
+			}
 		}
 	}
 	if left := len(wrong) - maxFailures; left > 0 {
@@ -224,13 +199,23 @@ func bothEnds(said string) string {
 
 // slowest lists the slowest trials.
 func (e Ending) slowest() []string {
-	if len(e.Trials) <= slowest {
+	type timed struct {
+		trial string
+		took  time.Duration
+	}
+	var all []timed
+	for _, task := range e.Run.Results.Tasks {
+		for _, run := range task.Runs {
+			all = append(all, timed{fmt.Sprintf("%s/%d", text.Inert(task.TestID), run.RunNumber), run.Took})
+		}
+	}
+	if len(all) <= slowest {
 		return nil
 	}
-	sorted := slices.SortedStableFunc(slices.Values(e.Trials), func(a, b Trial) int { return cmp.Compare(b.took(), a.took()) })
+	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
 	var named []string
-	for _, r := range sorted[:slowest] {
-		named = append(named, fmt.Sprintf("%s/%d %.1fs", text.Inert(r.Task), r.Number, r.took().Seconds()))
+	for _, t := range all[:slowest] {
+		named = append(named, fmt.Sprintf("%s %.1fs", t.trial, t.took.Seconds()))
 	}
 	return []string{"slowest: " + strings.Join(named, ", ")}
 }
@@ -244,7 +229,7 @@ func (e Ending) places() (lines []string) {
 		lines = append(lines, "report: "+e.Report)
 	}
 	lines = append(lines, "run directory: "+e.Run.Dir)
-	if e.Resumable {
+	if e.Run.Resumable() {
 		when := ""
 		if e.Run.Missing() == 0 { // all that lack a verdict ended as infra
 			when = ", once the cause is mended"
@@ -254,8 +239,8 @@ func (e Ending) places() (lines []string) {
 	return lines
 }
 
-// attemptsBefore describes the earlier attempts, or returns "" if there were none.
-func attemptsBefore(r Trial) string {
+// attemptsBefore describes the earlier attempts at a trial, or returns "" if there were none.
+func attemptsBefore(task string, r results.RunResult) string {
 	if len(r.Earlier) == 0 {
 		return ""
 	}
@@ -264,14 +249,14 @@ func attemptsBefore(r Trial) string {
 	}
 	var why, ends []string
 	for _, attempt := range r.Earlier {
-		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, string(attempt.Class))
+		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, string(attempt.Outcome))
 	}
-	if why = slices.Compact(why); len(why) == 1 && why[0] == said(r.Verdicts.Reason, r.Verdicts.Message) {
+	if why = slices.Compact(why); len(why) == 1 && why[0] == said(r.Reason, r.Message) {
 		why = []string{"for the same reason"}
 	}
 	slices.Sort(ends)
 	return fmt.Sprintf("%s/%d %s after %s that ended as %s: %s",
-		r.Task, r.Number, r.Verdicts.Class, text.Count(len(r.Earlier), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
+		task, r.RunNumber, r.Outcome, text.Count(len(r.Earlier), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
 // ungraded returns lines about misreported calls that no grader failed.
@@ -328,14 +313,18 @@ func events(r results.Results) (lines []string) {
 
 // lostServers returns lines about shared servers that died, with the trials that were
 // running.
-func lostServers(done []Trial) []string {
+func lostServers(tasks []results.Task) []string {
 	trials := map[string][]string{}
-	for _, r := range done {
-		for _, attempt := range append(slices.Clone(r.Earlier), r.Trial) {
-			for _, s := range attempt.Shared {
+	for _, task := range tasks {
+		for _, run := range task.Runs {
+			var shared []evidence.SharedServer
+			for _, attempt := range run.Earlier {
+				shared = append(shared, attempt.Shared...)
+			}
+			for _, s := range append(shared, run.Shared...) {
 				if s.Died != "" {
 					lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
-					trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", attempt.Task, attempt.Number))
+					trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", task.TestID, run.RunNumber))
 				}
 			}
 		}

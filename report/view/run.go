@@ -76,6 +76,9 @@ func (r Run) Verdict() string {
 // ExitCode returns the run's exit code.
 func (r Run) ExitCode() int { return r.Results.ExitCode(r.Planned, r.FailFast) }
 
+// Resumable reports whether resuming the run could add outcomes of trials.
+func (r Run) Resumable() bool { return r.Interrupted || r.Outcomes()[evidence.ClassInfra] > 0 }
+
 // Reasons returns sentences about the reasons for the verdict.
 func (r Run) Reasons() []string {
 	said := slices.Concat(r.MissingSentences(), r.outcomeSentences())

@@ -152,6 +152,7 @@ type Alike[T comparable] struct {
 	Task   results.Task
 	What   T
 	Trials []int
+	First  results.RunResult // the first of these trials
 }
 
 // maxNamed is the maximum number of trials listed for a group.
@@ -173,7 +174,7 @@ func Gather[T comparable](tasks []results.Task, say func(results.RunResult) []T)
 				i, known := at[what]
 				if !known {
 					i = len(all)
-					at[what], all = i, append(all, Alike[T]{Task: task, What: what})
+					at[what], all = i, append(all, Alike[T]{Task: task, What: what, First: run})
 				}
 				all[i].Trials = append(all[i].Trials, run.RunNumber)
 			}
