@@ -173,7 +173,7 @@ func (s *state) printError(err error) {
 		fmt.Fprintln(s.stderr, text.InertLines(strings.TrimRight(problems.Error(), "\n")))
 		return
 	}
-	fmt.Fprintf(s.stderr, "waza: %s\n", text.Indented(err.Error()))
+	s.say("waza: " + text.Indented(err.Error()))
 }
 
 func (s *state) app() *cli.Command {
@@ -403,15 +403,27 @@ func (s *state) warnOnce(warnings []*strictyaml.Error) {
 			continue
 		}
 		s.warned[line] = true
-		fmt.Fprintln(s.stderr, text.Inert(line))
+		s.say(text.Inert(line))
 	}
 }
 
 // warn prints an error that does not affect any trial.
-func (s *state) warn(err error) { fmt.Fprintf(s.stderr, "warning: %s\n", text.Indented(err.Error())) }
+func (s *state) warn(err error) { s.say("warning: " + text.Indented(err.Error())) }
 
 // printStatus prints a progress message.
-func (s *state) printStatus(what string) { fmt.Fprintln(s.stderr, text.Inert(what)) }
+func (s *state) printStatus(what string) { s.say(text.Inert(what)) }
+
+// say prints lines to stderr. On a terminal they are wrapped, and what continues a line is indented.
+func (s *state) say(lines string) {
+	if columns := width(s.stderr); columns > 0 {
+		var wrapped []string
+		for line := range strings.SplitSeq(lines, "\n") {
+			wrapped = append(wrapped, strings.Join(text.Wrap(line, columns-4), "\n    "))
+		}
+		lines = strings.Join(wrapped, "\n")
+	}
+	fmt.Fprintln(s.stderr, lines)
+}
 
 // styleOf returns the text style for w, which has colors only on a terminal.
 func (s *state) styleOf(w io.Writer) terminal.Style {
@@ -419,13 +431,13 @@ func (s *state) styleOf(w io.Writer) terminal.Style {
 	return terminal.StyleFor(isTerminal, s.lookup)
 }
 
-// setHelp sets how the flag library prints help: for a terminal of that many columns, or for 100 if
+// setHelp sets how the flag library prints help: for a terminal of that many columns, or for 80 if
 // there is none; with the name of a flag that may be repeated only once; and of the command, even if
 // --help follows an argument, which the library takes for a subcommand's name.
 func setHelp(columns int) {
 	const names, least = 36, 40
-	columns = max(cmp.Or(columns, 100), names+least)
-	flag, page, show := cli.FlagStringer, cli.HelpPrinter, cli.ShowCommandHelp
+	columns = max(cmp.Or(columns, 80), names+least)
+	flag, show := cli.FlagStringer, cli.ShowCommandHelp
 	cli.ShowCommandHelp = func(ctx context.Context, c *cli.Command, name string) error {
 		switch above := c.Lineage()[1:]; {
 		case c.Command(name) != nil:
@@ -441,14 +453,6 @@ func setHelp(columns int) {
 		return name + "\t" + strings.Join(text.Wrap(does, columns-names), "\n   \t")
 	}
 	cli.HelpPrinter = func(w io.Writer, layout string, of any) {
-		if c, ok := of.(*cli.Command); ok {
-			wrapped, paragraphs := *c, strings.Split(c.Description, "\n\n")
-			for i, p := range paragraphs {
-				paragraphs[i] = strings.Join(text.Wrap(strings.ReplaceAll(p, "\n", " "), columns-4), "\n")
-			}
-			wrapped.Description = strings.Join(paragraphs, "\n\n")
-			of = &wrapped
-		}
-		page(w, layout, of)
+		cli.HelpPrinterCustom(w, layout, of, map[string]any{"wrapAt": func() int { return columns }})
 	}
 }

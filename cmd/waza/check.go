@@ -18,10 +18,10 @@ func checkCommand(s *state) *cli.Command {
 		Name:      "check",
 		Usage:     "Check an eval without running it",
 		ArgsUsage: "[EVAL.yaml | DIR | SKILL]",
-		Description: "Checks eval.yaml in the current directory, all evals of the project, or the one that is named.\n" +
-			"Errors are all mistakes for which a run would be refused. Warnings are tasks that cannot fail, keys\n" +
-			"without effect, servers that are never used, tools that waza.lock does not list, and variables,\n" +
-			"model keys and images that are missing on this machine. Nothing is started or written. The exit\n" +
+		Description: "Checks eval.yaml in the current directory, all evals of the project, or the one that is named. " +
+			"Errors are all mistakes for which a run would be refused. Warnings are tasks that cannot fail, keys " +
+			"without effect, servers that are never used, tools that waza.lock does not list, and variables, " +
+			"model keys and images that are missing on this machine. Nothing is started or written. The exit " +
 			"code is 2 if there are errors.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Value: true, DefaultText: "true", Usage: "Check for a run with --isolate; use --isolate=false for one without"},

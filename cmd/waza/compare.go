@@ -16,7 +16,7 @@ func compareCommand(s *state) *cli.Command {
 		Name:        "compare",
 		Usage:       "Compare finished runs",
 		ArgsUsage:   "RUN RUN...",
-		Description: "RUN is a run directory, latest, or a results.json. Each further run is compared with the first,\nover the tasks that both have. A difference is shown only where chance does not explain it;\nregressions come first.",
+		Description: "RUN is a run directory, latest, or a results.json. Each further run is compared with the first, over the tasks that both have. A difference is shown only where chance does not explain it; regressions come first.",
 		Flags:       []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 2, anyNumber, "two runs or more"); err != nil {

@@ -25,7 +25,7 @@ func doctorCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:        "doctor",
 		Usage:       "Check whether this machine can run isolated evals",
-		Description: "Checks the container engine, what it can enforce, and this machine, without changing anything.\nThe exit code is 3 if a run could not work.",
+		Description: "Checks the container engine, what it can enforce, and this machine, without changing anything. The exit code is 3 if a run could not work.",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "probe", Usage: "Also start sandboxes and try to escape from them"},
 			formatFlag(formatDefault, formatJSON),

@@ -27,9 +27,9 @@ func exportCommand(s *state) *cli.Command {
 		Name:      "export",
 		Usage:     "Write a run in the format of another tool",
 		ArgsUsage: "RUN [TASK [N]]",
-		Description: "Writes all trials of RUN that have ended, or those of TASK, or trial N of TASK: as trajectories in\n" +
-			"ATIF 1.7, one per line; as a JSON log of Inspect; as CSV with one row per trial; as spans of\n" +
-			"OpenTelemetry in OTLP JSON; or, of a whole run, what its servers did and listed that is worth a look,\n" +
+		Description: "Writes all trials of RUN that have ended, or those of TASK, or trial N of TASK: as trajectories in " +
+			"ATIF 1.7, one per line; as a JSON log of Inspect; as CSV with one row per trial; as spans of " +
+			"OpenTelemetry in OTLP JSON; or, of a whole run, what its servers did and listed that is worth a look, " +
 			"as SARIF 2.1.0. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "Write in `FORMAT`: " + either(formats), Action: mustBeOneOf("format", formats)},

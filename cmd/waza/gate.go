@@ -19,9 +19,9 @@ func gateCommand(s *state) *cli.Command {
 		Name:      "gate",
 		Usage:     "Fail if a run is worse than another run",
 		ArgsUsage: "RUN --against RUN",
-		Description: "The exit code is 1 if a task that passed in all trials no longer does, if a task passes less often\n" +
-			"than chance explains or has no trial that counts, if the pass rate over all tasks fell by more than\n" +
-			"chance, or if an attack newly succeeds. Tasks that failed before, and new tasks, may fail. RUN is a\n" +
+		Description: "The exit code is 1 if a task that passed in all trials no longer does, if a task passes less often " +
+			"than chance explains or has no trial that counts, if the pass rate over all tasks fell by more than " +
+			"chance, or if an attack newly succeeds. Tasks that failed before, and new tasks, may fail. RUN is a " +
 			"run directory, latest, or a results.json.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "against", Usage: "Compare with `RUN`, such as that of the main branch (required)"},

@@ -16,10 +16,10 @@ func gcCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
 		Usage: "Remove what crashed runs left behind",
-		Description: "Removes containers that were never started, networks, volumes and build stages of runs that were\n" +
-			"killed, and processes and temporary directories of runs without --isolate. What a live run owns is\n" +
-			"never touched, whichever machine it runs on. Images are kept, except for guest images of other\n" +
-			"builds of waza (after a day without use) and layers without a name or of other builds (after an\n" +
+		Description: "Removes containers that were never started, networks, volumes and build stages of runs that were " +
+			"killed, and processes and temporary directories of runs without --isolate. What a live run owns is " +
+			"never touched, whichever machine it runs on. Images are kept, except for guest images of other " +
+			"builds of waza (after a day without use) and layers without a name or of other builds (after an " +
 			"hour).",
 		Flags: append([]cli.Flag{onFlag()}, clusterFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {

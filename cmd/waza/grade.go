@@ -18,12 +18,11 @@ func gradeCommand(s *state) *cli.Command {
 		Name:      "grade",
 		Usage:     "Grade a run again from its evidence",
 		ArgsUsage: "RUN",
-		Description: "Repeats every verdict from the run directory alone, with the recorded answers of judges: no engine,\n" +
-			"agent, server or model is needed. --judge asks a judge what has no recorded answer, --judge-again\n" +
-			"everything; both use the key that the run was made with. Graders are those that the run recorded: to\n" +
-			"judge by changed ones, run the eval again.\n" +
-			"\n" +
-			"A run may come from a stranger: if its record names an endpoint other than OpenAI's, or another\n" +
+		Description: "Repeats every verdict from the run directory alone, with the recorded answers of judges: no engine, " +
+			"agent, server or model is needed. --judge asks a judge what has no recorded answer, --judge-again " +
+			"everything; both use the key that the run was made with. Graders are those that the run recorded: to " +
+			"judge by changed ones, run the eval again.\n\n" +
+			"A run may come from a stranger: if its record names an endpoint other than OpenAI's, or another " +
 			"variable for the key, --judge-url and --judge-key-env must name it too.",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "judge", Usage: "Ask the judge the questions that have no recorded answer"},

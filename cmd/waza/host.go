@@ -155,9 +155,9 @@ type hasDirectory interface{ Directory() string }
 // warnOfNoIsolation warns that nothing is isolated, and lists the settings of the eval that
 // have no effect.
 func (s *state) warnOfNoIsolation(trials []*plan.Trial) {
-	fmt.Fprintln(s.stderr, "without --isolate nothing is isolated: agents and servers run as processes of yours, with your files, network and environment")
+	s.say("without --isolate nothing is isolated: agents and servers run as processes of yours, with your files, network and environment")
 	if names := plan.NotEnforced(trials); len(names) > 0 {
-		fmt.Fprintf(s.stderr, "without --isolate these have no effect: %s\n", strings.Join(names, ", "))
+		s.say("without --isolate these have no effect: " + strings.Join(names, ", "))
 	}
 }
 
@@ -334,7 +334,7 @@ func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, err
 		return nil, &exitError{exitUsage, err}
 	}
 	for _, n := range client.Notes {
-		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(client.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
+		s.say(text.Inert(fmt.Sprintf("%s:%d:%d: note: %s", client.Name, n.Position.Line, n.Position.Column, n.Text)))
 	}
 	return client, nil
 }

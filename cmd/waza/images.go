@@ -32,7 +32,7 @@ func imagesCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:  "images",
 		Usage: "Manage the images that waza builds",
-		Description: "A run builds the images that it needs. Each agent that comes with waza has an image, and so has\n" +
+		Description: "A run builds the images that it needs. Each agent that comes with waza has an image, and so has " +
 			"each npx or uvx package of a server, and each server that is built from source.",
 		Action: noSubcommand, HideHelpCommand: true,
 		Commands: []*cli.Command{

@@ -39,11 +39,11 @@ func initCommand(s *state) *cli.Command {
 		Name:      "init",
 		Usage:     "Write an eval for an MCP server, and run it",
 		ArgsUsage: "[DIR | FILE | mcp.json | URL | -- COMMAND [ARGS]]",
-		Description: "Starts the server in a container, tries some of its tools, and writes eval.yaml, a task in tasks/\n" +
+		Description: "Starts the server in a container, tries some of its tools, and writes eval.yaml, a task in tasks/ " +
 			"for each kind of tool, and .github/workflows/waza.yml. Then it runs the eval.\n\n" +
-			"The server is the source in DIR (default: the current directory) or the program in FILE, those of a\n" +
-			"client's file such as mcp.json, a remote one, or what COMMAND starts: npx, uvx, docker run, a program\n" +
-			"in DIR, or one in --image. Source needs a Dockerfile, package.json, go.mod, pyproject.toml or\n" +
+			"The server is the source in DIR (default: the current directory) or the program in FILE, those of a " +
+			"client's file such as mcp.json, a remote one, or what COMMAND starts: npx, uvx, docker run, a program " +
+			"in DIR, or one in --image. Source needs a Dockerfile, package.json, go.mod, pyproject.toml or " +
 			"requirements.txt; without one, init writes a Dockerfile for COMMAND.\n\n" +
 			"On a terminal, init without arguments asks. No key is needed: executor script plays the tasks.",
 		Flags: []cli.Flag{

@@ -38,10 +38,10 @@ func inspectCommand(s *state) *cli.Command {
 		Name:      "inspect",
 		Usage:     "Start MCP servers without an agent and report what they list and do",
 		ArgsUsage: "[FILE | NAME | URL | -- COMMAND [ARGS]]",
-		Description: "FILE is an eval, or a client's configuration such as mcp.json. NAME is a server in eval.yaml,\n" +
-			"mcp.json or .mcp.json in the current directory. COMMAND starts a server as in a client: npx,\n" +
+		Description: "FILE is an eval, or a client's configuration such as mcp.json. NAME is a server in eval.yaml, " +
+			"mcp.json or .mcp.json in the current directory. COMMAND starts a server as in a client: npx, " +
 			"uvx, docker run, or a program in --image. Without any, the servers of the eval here are inspected.\n\n" +
-			"Each server is started in its own container, asked for its lists, watched for a while, and\n" +
+			"Each server is started in its own container, asked for its lists, watched for a while, and " +
 			"stopped. Tools, prompts and resources are used only with --call, --get and --read.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "Run servers in containers; required unless they are remote"},

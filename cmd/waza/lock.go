@@ -19,10 +19,10 @@ func lockCommand(s *state) *cli.Command {
 		Name:      "lock",
 		Usage:     "Pin the versions of an eval's npx and uvx packages",
 		ArgsUsage: "[EVAL.yaml | DIR | SKILL]",
-		Description: "Resolves the npx and uvx packages of an eval's servers, with their dependencies, and writes their\n" +
-			"versions to waza.lock next to the eval, so that every run with --isolate installs the same. Entries\n" +
+		Description: "Resolves the npx and uvx packages of an eval's servers, with their dependencies, and writes their " +
+			"versions to waza.lock next to the eval, so that every run with --isolate installs the same. Entries " +
 			"that no task needs are removed. No trial is run.\n\n" +
-			"Without an argument, waza lock does so for eval.yaml in the current directory, or for all evals of\n" +
+			"Without an argument, waza lock does so for eval.yaml in the current directory, or for all evals of " +
 			"the project.",
 		Flags: []cli.Flag{
 			contextDirFlag(),

@@ -24,8 +24,8 @@ func modelStubCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:  "model-stub",
 		Usage: "Serve scripted answers in place of a model",
-		Description: "Serves OpenAI's chat completions and responses, Anthropic's messages and Google's generateContent\n" +
-			"until it is interrupted, with the answers of a script; see docs/model-stub.md. It needs no key and\n" +
+		Description: "Serves OpenAI's chat completions and responses, Anthropic's messages and Google's generateContent " +
+			"until it is interrupted, with the answers of a script; see docs/model-stub.md. It needs no key and " +
 			"connects to nothing. Each request is logged to stderr.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "script", Usage: "Play the turns in `FILE`"},

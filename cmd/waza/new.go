@@ -42,7 +42,7 @@ func newCommand(s *state) *cli.Command {
 			},
 			{
 				Name: "server", Usage: "Add an MCP server to an eval", ArgsUsage: "NAME URL | NAME -- COMMAND [ARGS]",
-				Description: "COMMAND starts the server as in a client: npx, uvx, docker run, a program in --image, or one in the\ncurrent directory, whose image is then built from it.",
+				Description: "COMMAND starts the server as in a client: npx, uvx, docker run, a program in --image, or one in the current directory, whose image is then built from it.",
 				Flags:       []cli.Flag{evalFlag, &cli.StringFlag{Name: "image", Usage: "Run COMMAND in `IMAGE`"}},
 				Action:      func(_ context.Context, c *cli.Command) error { return newServer(s, c) },
 			},

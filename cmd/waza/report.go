@@ -26,9 +26,9 @@ func reportCommand(s *state) *cli.Command {
 		Name:      "report",
 		Usage:     "Write the report of a run, or of several runs side by side",
 		ArgsUsage: "RUN...",
-		Description: "Writes report.html and junit.xml into the run directory without grading again; the run may have\n" +
-			"ended early. --output writes the HTML page to another file, which is required for a run that is\n" +
-			"still going on and for several runs. --format github-comment prints a comment for a pull request\n" +
+		Description: "Writes report.html and junit.xml into the run directory without grading again; the run may have " +
+			"ended early. --output writes the HTML page to another file, which is required for a run that is " +
+			"still going on and for several runs. --format github-comment prints a comment for a pull request " +
 			"and writes nothing.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write the HTML page to `FILE`"},

@@ -19,8 +19,8 @@ func rerunCommand(s *state) *cli.Command {
 		Name:      "rerun",
 		Usage:     "Run tasks of an earlier run again, with its options",
 		ArgsUsage: "RUN [EVAL]",
-		Description: "Runs the eval of RUN (a run directory, or latest) as its files are now, with the options of RUN,\n" +
-			"in a new run directory. EVAL is the path of the eval if it was moved. RUN is not changed; to\n" +
+		Description: "Runs the eval of RUN (a run directory, or latest) as its files are now, with the options of RUN, " +
+			"in a new run directory. EVAL is the path of the eval if it was moved. RUN is not changed; to " +
 			"complete a run that ended early, use waza run --resume.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "failed", Usage: "Run only tasks with a trial that did not pass"},

@@ -31,7 +31,7 @@ func runCommand(s *state) *cli.Command {
 		Name:        "run",
 		Usage:       "Run an eval",
 		ArgsUsage:   "[EVAL.yaml | DIR | SKILL]",
-		Description: "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the\nproject.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes\n--workers, --parallel and --prepare, the options that say what is printed, written and exported,\n--allow-host-hooks if the eval needs it, and --judge-url and --judge-key-env if a judge has yet to be asked.",
+		Description: "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the project.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes --workers, --parallel and --prepare, the options that say what is printed, written and exported, --allow-host-hooks if the eval needs it, and --judge-url and --judge-key-env if a judge has yet to be asked.",
 		Flags: slices.Concat(
 			under("Evals and agents",
 				&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},

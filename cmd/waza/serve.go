@@ -25,9 +25,9 @@ func serveCommand(s *state) *cli.Command {
 		Name:      "serve",
 		Usage:     "Serve runs to a browser, also while they are running",
 		ArgsUsage: "[DIR]",
-		Description: "Serves the runs in DIR (default: .waza/runs) until it is interrupted: the pages of report.html,\n" +
-			"the progress of runs, and JSON; see docs/serve.md. The address that it prints contains a token\n" +
-			"that is required for access. With --mcp an agent reads the runs: it lists them, asks why one failed,\n" +
+		Description: "Serves the runs in DIR (default: .waza/runs) until it is interrupted: the pages of report.html, " +
+			"the progress of runs, and JSON; see docs/serve.md. The address that it prints contains a token " +
+			"that is required for access. With --mcp an agent reads the runs: it lists them, asks why one failed, " +
 			"reads trials and compares runs, by the Model Context Protocol.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "Listen on `HOST:PORT`; port 0 picks a free port", Value: "127.0.0.1:0"},

@@ -22,7 +22,7 @@ func showCommand(s *state) *cli.Command {
 		Name:        "show",
 		Usage:       "Show what happened in a trial",
 		ArgsUsage:   "RUN [TASK [N]]",
-		Description: "Prints the prompt, the answers of models, the calls on the wire with their results, other events,\nand the verdicts. If several trials of RUN match, they are listed. TASK/N is the same as\nTASK N. RUN is a run directory, or latest.",
+		Description: "Prints the prompt, the answers of models, the calls on the wire with their results, other events, and the verdicts. If several trials of RUN match, they are listed. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "full", Aliases: []string{"v"}, Usage: "Do not shorten texts"},
 		},
