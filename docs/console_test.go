@@ -179,7 +179,7 @@ var (
 	varies = regexp.MustCompile(`\b\d{8}-\d{6}-|-[0-9a-f]{6}\b|\b\d+(\.\d+)?(ns|µs|ms|s|m)\b|\b\d+m\d+s\b|[×~]\d+(\.\d+)?|\b\d+(\.\d+)? [KMG]iB\b|:[0-9a-f]{24}\b|\d{4}-\d\d-\d\d \d\d:\d\d|/tmp/\S+`)
 	blanks = regexp.MustCompile(` {2,}|\t`)
 	// sometimes is a line that is printed only where something is not at hand yet.
-	sometimes = regexp.MustCompile(`^(probing the sandbox|building image for|resolving) `)
+	sometimes = regexp.MustCompile(`^(checking that nothing gets out|building image for|resolving) `)
 	// ended is the line of a trial that ended: trials at once end in any order.
 	ended = regexp.MustCompile(`^[a-z_]+( \([a-z_]+\))? +[\w.-]+/\d+ `)
 )

@@ -79,7 +79,7 @@ func TestFaults_KilledFromOutside(t *testing.T) {
 			if !strings.Contains(c.stdout.String(), "x/1 pass after 1 attempt that ended as infra: killed: the ") {
 				t.Errorf("stdout: %s", c.stdout.String())
 			}
-			if !regexp.MustCompile(`(?m)^infra \(killed\) +x/1 .*; once more$`).MatchString(c.stderr.String()) {
+			if !regexp.MustCompile(`(?m)^infra \(killed\) +x/1 .*; trying again$`).MatchString(c.stderr.String()) {
 				t.Errorf("stderr: %s", c.stderr.String())
 			}
 			before := p.read("run", "results.json")

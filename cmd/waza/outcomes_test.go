@@ -57,7 +57,7 @@ tasks: [tasks/*.yaml]
 		}
 	}
 	lines := strings.Count(c.stderr.String(), "\n")
-	if done := lines - strings.Count(c.stderr.String(), "probing the sandbox"); done != 4 {
+	if done := lines - strings.Count(c.stderr.String(), "checking that nothing gets out"); done != 4 {
 		t.Errorf("%d lines of progress, want one for each trial:\n%s", done, c.stderr.String())
 	}
 	p.start("grade", "run").wait(exitFailed)

@@ -112,7 +112,7 @@ func Ended(u runner.Update, style terminal.Style) string {
 		line += "  " + style.Bad(results.AttackSucceeded)
 	}
 	if u.Phase == evidence.PhaseAgain {
-		line += "; once more"
+		line += "; trying again"
 	}
 	return line
 }

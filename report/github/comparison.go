@@ -78,7 +78,7 @@ func (p *page) unlike(all []results.Pair) {
 		}
 	}
 	if len(rows) > 0 {
-		p.folded(text.Count(len(rows), "setting")+" not alike", func() { p.table(roomUnlike, columns, rows, "setting") })
+		p.folded(text.Count(len(rows), "different setting"), func() { p.table(roomUnlike, columns, rows, "setting") })
 	}
 }
 

@@ -27,7 +27,7 @@ func (p *page) activity(s Server) {
 		}
 		for _, list := range []struct{ label, name string }{
 			{"files", observe.Files}, {"programs", observe.Programs}, {"connections", observe.Connections},
-			{"names asked", "names"}, {"egress", "egress"}, {"secrets said", "secrets"},
+			{"names asked", "names"}, {"egress", "egress"}, {"leaked", "secrets"},
 		} {
 			p.did(list.label, lines[list.name], d.More[list.name], d.Unseen[list.name])
 		}

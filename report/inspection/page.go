@@ -170,7 +170,7 @@ func (p *page) isolation(r Report, s Server) {
 		return
 	}
 	if c := r.Certificate; c != nil {
-		text := fmt.Sprintf("%d attacks on a sandbox of this kind were held, %s", c.Held, c.At.UTC().Format("2006-01-02 15:04 MST"))
+		text := fmt.Sprintf("%d attacks on a sandbox of this kind failed, %s", c.Held, c.At.UTC().Format("2006-01-02 15:04 MST"))
 		if len(c.GotOut) > 0 {
 			text += "; GOT OUT: " + strings.Join(c.GotOut, ", ")
 		}

@@ -141,9 +141,9 @@ func pairHead(p results.Pair) string {
 		}
 	}
 	for _, unlike := range text.Some(p.Unlike, mostUnlike, func(u results.Unlike) string {
-		return fmt.Sprintf("%s: %s, in run %d %s", u.What, u.After, p.Against, u.Before)
+		return fmt.Sprintf("%s: %s, and %s in run %d", u.What, u.After, u.Before, p.Against)
 	}) {
-		fmt.Fprintf(&out, "not alike: %s\n", unlike)
+		fmt.Fprintf(&out, "differs: %s\n", unlike)
 	}
 	return out.String()
 }

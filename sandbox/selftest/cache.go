@@ -145,7 +145,7 @@ func Obtain(ctx context.Context, b Backend, run string, kind evidence.SandboxKin
 			return c, nil, nil
 		}
 	}
-	say(fmt.Sprintf("probing the sandbox with network %s; it is done once a day", kind.Network))
+	say(fmt.Sprintf("checking that nothing gets out of a sandbox with network %s; this is done once a day", kind.Network))
 	c, err := Probe(ctx, b, run, kind)
 	if err != nil {
 		return c, nil, err
