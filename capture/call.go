@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -289,15 +288,11 @@ const (
 
 // Read is a request for a resource or a prompt.
 type Read struct {
-	Kind          string // ReadResource or ReadPrompt
-	Server        string
-	Conn          string
-	Name          string // the resource's URI, or the prompt's name
-	Outcome       evidence.Outcome
-	Start, End    time.Time
-	RequestFrame  int64
-	ResponseFrame int64 // 0 is none
-	Rounds        int   // of input, as calls have them
+	Kind         string // ReadResource or ReadPrompt
+	Server       string
+	Name         string // the resource's URI, or the prompt's name
+	Outcome      evidence.Outcome
+	RequestFrame int64
 }
 
 func (k *call) read() Read {
@@ -305,10 +300,7 @@ func (k *call) read() Read {
 	if k.method == methodGetPrompt {
 		kind = ReadPrompt
 	}
-	return Read{
-		Kind: kind, Server: k.Server, Conn: k.Conn, Name: k.Tool, Outcome: k.Outcome,
-		Start: k.Start, End: k.End, RequestFrame: k.RequestFrame, ResponseFrame: k.ResponseFrame, Rounds: k.Rounds,
-	}
+	return Read{Kind: kind, Server: k.Server, Name: k.Tool, Outcome: k.Outcome, RequestFrame: k.RequestFrame}
 }
 
 // nameKey returns the parameter that names the target of a request.

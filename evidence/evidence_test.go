@@ -129,7 +129,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 
 func TestCloseTellsOfAFailedWrite(t *testing.T) {
 	r, _ := newRecorder(t, nil)
-	if err := r.frames.Close(); err != nil {
+	if err := r.files[FramesFile].Close(); err != nil {
 		t.Fatal(err)
 	}
 	r.Frame(Frame{})

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,15 +29,12 @@ type Recorder struct {
 	secrets *redact.Set
 	clock   *Clock
 	limit   int // maximum bytes stored of one frame
-	frames  *os.File
-	events  *os.File
 
-	mu     sync.Mutex
-	out    *bufio.Writer // to frames, flushed after each; guarded by mu
-	steps  *os.File      // nil before the first step; guarded by mu
-	models *os.File      // nil before the first model call; guarded by mu
-	seq    int64         // guarded by mu
-	err    error         // guarded by mu
+	mu    sync.Mutex
+	files map[string]*os.File // by name, each from its first record on; guarded by mu
+	out   *bufio.Writer       // to frames, flushed after each; guarded by mu
+	seq   int64               // guarded by mu
+	err   error               // guarded by mu
 
 	redacted map[string]redact.Found   // by file; guarded by mu
 	inTrees  map[string]map[string]int // by file, for files that are trees; guarded by mu
@@ -55,23 +53,29 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	if err := reserveSpace(dir); err != nil {
 		return nil, err
 	}
-	frames, err := newFile(dir, FramesFile)
+	r := &Recorder{dir: dir, secrets: secrets, clock: clock, limit: maxFrame, files: map[string]*os.File{}}
+	frames, err := r.fileLocked(FramesFile)
 	if err != nil {
 		return nil, explained(err)
 	}
-	events, err := newFile(dir, EventsFile)
-	if err != nil {
+	if _, err := r.fileLocked(EventsFile); err != nil {
 		return nil, errors.Join(explained(err), frames.Close())
 	}
-	return &Recorder{
-		dir: dir, secrets: secrets, clock: clock, limit: maxFrame,
-		frames: frames, events: events, out: bufio.NewWriterSize(frames, 64<<10),
-	}, nil
+	r.out = bufio.NewWriterSize(frames, 64<<10)
+	return r, nil
 }
 
-// newFile creates a file of a trial, which must not exist.
-func newFile(dir, name string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+// fileLocked returns a file of records. The first call creates it, and it must not exist before.
+func (r *Recorder) fileLocked(name string) (*os.File, error) {
+	if file := r.files[name]; file != nil {
+		return file, nil
+	}
+	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	r.files[name] = file
+	return file, nil
 }
 
 // Now returns the time of the trial's clock.
@@ -105,7 +109,7 @@ func (r *Recorder) Event(e Event) {
 	line, found, err := cleanLine(e, r.secrets.CutJSON)
 	r.noteRedactedLocked(EventsFile, found, nil)
 	if err == nil {
-		_, err = r.events.Write(line)
+		_, err = r.files[EventsFile].Write(line)
 	}
 	r.noteLocked(err)
 }
@@ -118,13 +122,12 @@ func (r *Recorder) ModelCall(c ModelCall) {
 	r.noteLocked(r.modelCallLocked(c))
 }
 
-func (r *Recorder) modelCallLocked(c ModelCall) (err error) {
-	if r.models == nil {
-		if r.models, err = newFile(r.dir, ModelsFile); err != nil {
-			return err
-		}
+func (r *Recorder) modelCallLocked(c ModelCall) error {
+	file, err := r.fileLocked(ModelsFile)
+	if err != nil {
+		return err
 	}
-	out := bufio.NewWriterSize(r.models, 64<<10)
+	out := bufio.NewWriterSize(file, 64<<10)
 	found, err := c.write(out, r.secrets, r.limit)
 	r.noteRedactedLocked(ModelsFile, found, nil)
 	_ = out.WriteByte('\n') // a failure is reported by Flush
@@ -165,13 +168,10 @@ func (r *Recorder) Step(s Step) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.steps == nil {
-		if r.steps, err = newFile(r.dir, StepsFile); err != nil {
-			r.noteLocked(err)
-			return explained(err)
-		}
+	file, err := r.fileLocked(StepsFile)
+	if err == nil {
+		_, err = file.Write(append(line, '\n'))
 	}
-	_, err = r.steps.Write(append(line, '\n'))
 	r.noteLocked(err)
 	return explained(err)
 }
@@ -379,14 +379,8 @@ func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	errs := []error{r.err}
-	files := []*os.File{r.frames, r.events}
-	for _, file := range []*os.File{r.steps, r.models} {
-		if file != nil {
-			files = append(files, file)
-		}
-	}
-	for _, file := range files {
-		errs = append(errs, explained(file.Sync()), explained(file.Close()))
+	for _, name := range slices.Sorted(maps.Keys(r.files)) {
+		errs = append(errs, explained(r.files[name].Sync()), explained(r.files[name].Close()))
 	}
 	return errors.Join(append(errs, releaseSpace(r.dir))...)
 }

@@ -222,18 +222,15 @@ type ToolExpect struct {
 func (e ToolExpect) pattern() ToolPattern { return ToolPattern{Tool: e.Tool, Args: e.Args} }
 
 // compilePatterns compiles a list of patterns. Errors name the key.
-func compilePatterns[P interface{ pattern() ToolPattern }](key string, patterns []P) ([]selector, error) {
+func compilePatterns(key string, patterns []ToolPattern) ([]selector, error) {
 	var all []selector
 	var errs []error
 	for i, p := range patterns {
-		sel, err := p.pattern().compile(fmt.Sprintf("%s[%d]", key, i))
+		sel, err := p.compile(fmt.Sprintf("%s[%d]", key, i))
 		all, errs = append(all, sel), append(errs, err)
 	}
 	return all, errors.Join(errs...)
 }
-
-// pattern returns p.
-func (p ToolPattern) pattern() ToolPattern { return p }
 
 // expect checks that one of uses is selected.
 func (sel selector) expect(r *report, key string, uses []capture.Use) {

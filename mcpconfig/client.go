@@ -60,7 +60,7 @@ func ReadClient(name string, data []byte) (*ClientFile, error) {
 			Name: name, SHA256: hex.EncodeToString(sum[:]), Servers: map[string]*Server{},
 			doc: doc, places: map[string]strictyaml.Path{},
 		},
-		inputs: map[string]clientInput{}, variables: map[string]string{},
+		inputs: map[string]string{}, variables: map[string]string{},
 	}
 	if r.find() {
 		r.readInputs()
@@ -126,8 +126,8 @@ func step(field, name, key string) any {
 // clientReader fills a ClientFile.
 type clientReader struct {
 	*ClientFile
-	at        strictyaml.Path // of the servers
-	inputs    map[string]clientInput
+	at        strictyaml.Path   // of the servers
+	inputs    map[string]string // defaults of inputs by id; empty for none
 	variables map[string]string // environment variables and the inputs they replace
 }
 

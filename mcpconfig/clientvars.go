@@ -9,13 +9,8 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// clientInput is an input of VS Code: a question whose answer replaces ${input:ID} in a
-// server.
-type clientInput struct {
-	fallback string // its default; empty for none
-}
-
-// readInputs reads the inputs next to the servers.
+// readInputs reads the inputs next to the servers, as VS Code has them: questions whose answers
+// replace ${input:ID} in a server.
 func (r *clientReader) readInputs() {
 	at := r.at[:len(r.at)-1].With("inputs")
 	if !r.doc.Has(at...) {
@@ -36,7 +31,7 @@ func (r *clientReader) readInputs() {
 		if strings.ContainsAny(fallback, "${}") {
 			fallback = ""
 		}
-		r.inputs[id] = clientInput{fallback}
+		r.inputs[id] = fallback
 	}
 }
 
@@ -115,7 +110,7 @@ func (r *clientReader) input(at strictyaml.Path, id string) string {
 	}
 	first := r.variables[name] == ""
 	r.variables[name] = id
-	fallback := r.inputs[id].fallback
+	fallback := r.inputs[id]
 	if fallback == "" {
 		if first {
 			r.note(at, "${input:%s} is read from the environment variable %s; set it", id, name)

@@ -16,9 +16,6 @@ import (
 // target.
 const maxPath = 4096
 
-// newSeed returns a random seed, so that an agent cannot construct files with equal sums.
-func newSeed() maphash.Seed { return maphash.MakeSeed() }
-
 // list reads a tar's entries. gap says why some are missing.
 func list(open Opener, seed maphash.Seed, most Bounds) (entries map[string]Entry, gap string, err error) {
 	entries = map[string]Entry{}

@@ -54,9 +54,9 @@ func (t *tally) hold(n int) {
 	t.Satisfied += n
 }
 
-// fail counts the n constraints of m as failed.
-func (t *tally) fail(m matcher, n int, got any) {
-	t.Total += n - 1
+// fail counts the constraints of m as failed.
+func (t *tally) fail(m matcher, got any) {
+	t.Total += leaves(m) - 1
 	t.leaf(m, false, got)
 }
 

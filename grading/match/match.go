@@ -28,8 +28,7 @@ type Result struct {
 
 // Pair is a call that matches an expectation.
 type Pair struct {
-	Expected, Target int
-	Call             int
+	Expected, Call int
 	// Optional is set for a call beyond the Min of the expectation, and always with Subset. Such
 	// a call satisfies all constraints.
 	Optional bool

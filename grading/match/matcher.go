@@ -13,12 +13,26 @@ import (
 
 // matcher describes expected values.
 type matcher interface {
-	// leaves is how many constraints it is, at least one.
-	leaves() int
 	// check compares got with it: a JSON value, or absent{}.
 	check(t *tally, got any)
 	// String describes the values that match.
 	String() string
+}
+
+// leaves returns how many constraints a matcher is: those of its members or items, or one.
+func leaves(m matcher) int {
+	var parts []matcher
+	switch m := m.(type) {
+	case object:
+		parts = m.members
+	case array:
+		parts = m.items
+	}
+	sum := 0
+	for _, part := range parts {
+		sum += leaves(part)
+	}
+	return max(1, sum)
 }
 
 type (
@@ -29,7 +43,6 @@ type (
 // literal takes one value.
 type literal struct{ value any }
 
-func (l literal) leaves() int             { return 1 }
 func (l literal) check(t *tally, got any) { t.leaf(l, jsontext.Equal(l.value, got), got) }
 func (l literal) String() string          { return show(l.value) }
 
@@ -41,14 +54,6 @@ type object struct {
 	index   map[string]int // of a name in names
 }
 
-func (o object) leaves() int {
-	sum := 0
-	for _, member := range o.members {
-		sum += member.leaves()
-	}
-	return max(1, sum)
-}
-
 func (o object) check(t *tally, got any) {
 	given, ok := got.(map[string]any)
 	if len(o.names) == 0 {
@@ -56,7 +61,7 @@ func (o object) check(t *tally, got any) {
 		return
 	}
 	if !ok {
-		t.fail(o, o.leaves(), got)
+		t.fail(o, got)
 		return
 	}
 	for i, name := range o.names {
@@ -65,7 +70,7 @@ func (o object) check(t *tally, got any) {
 		case ok:
 			t.at(step{name: name}, o.members[i], value)
 		case o.rule == within:
-			t.hold(o.members[i].leaves())
+			t.hold(leaves(o.members[i]))
 		default:
 			t.at(step{name: name}, o.members[i], absent{})
 		}
@@ -98,14 +103,6 @@ func (o object) String() string {
 // array takes lists of exactly these items in order.
 type array struct{ items []matcher }
 
-func (a array) leaves() int {
-	sum := 0
-	for _, item := range a.items {
-		sum += item.leaves()
-	}
-	return max(1, sum)
-}
-
 func (a array) check(t *tally, got any) {
 	given, ok := got.([]any)
 	if len(a.items) == 0 {
@@ -113,7 +110,7 @@ func (a array) check(t *tally, got any) {
 		return
 	}
 	if !ok {
-		t.fail(a, a.leaves(), got)
+		t.fail(a, got)
 		return
 	}
 	for i, item := range a.items {
@@ -133,8 +130,6 @@ func (a array) String() string { return "[" + join(a.items) + "]" }
 // anyOf matches if one of its alternatives matches.
 type anyOf struct{ alternatives []matcher }
 
-func (a anyOf) leaves() int { return 1 }
-
 func (a anyOf) check(t *tally, got any) {
 	for _, alternative := range a.alternatives {
 		if takes(alternative, got) {
@@ -142,7 +137,7 @@ func (a anyOf) check(t *tally, got any) {
 			return
 		}
 	}
-	t.fail(a, 1, got)
+	t.fail(a, got)
 }
 
 func (a anyOf) String() string { return "one of " + join(a.alternatives) }
@@ -152,8 +147,6 @@ type regex struct {
 	expression *regexp.Regexp
 	loose      bool // match the JSON of other values too
 }
-
-func (r regex) leaves() int { return 1 }
 
 func (r regex) check(t *tally, got any) {
 	text, ok := textOf(got, r.loose)
@@ -167,8 +160,6 @@ type includes struct {
 	text  string
 	loose bool // as in regex
 }
-
-func (i includes) leaves() int { return 1 }
 
 func (i includes) check(t *tally, got any) {
 	text, ok := textOf(got, i.loose)
@@ -194,8 +185,6 @@ type between struct {
 	low, high    string
 	above, below bool // the bound itself is not taken
 }
-
-func (b between) leaves() int { return 1 }
 
 func (b between) check(t *tally, got any) {
 	number, ok := got.(json.Number)
@@ -241,8 +230,6 @@ func (b between) String() string {
 // fits takes values that fit a JSON Schema.
 type fits struct{ schema *schema.Schema }
 
-func (f fits) leaves() int { return 1 }
-
 func (f fits) check(t *tally, got any) {
 	var wrong []string
 	fit := isValue(got)
@@ -268,8 +255,6 @@ const maxMisfits = 8
 // set takes lists of exactly these items in any order.
 type set struct{ items []matcher }
 
-func (s set) leaves() int { return 1 }
-
 func (s set) check(t *tally, got any) {
 	given, ok := got.([]any)
 	t.leaf(s, ok && s.covers(given), got)
@@ -294,8 +279,6 @@ func (s set) String() string {
 // absentOr takes no value, or what its value takes in full.
 type absentOr struct{ value matcher }
 
-func (a absentOr) leaves() int { return 1 }
-
 func (a absentOr) check(t *tally, got any) {
 	_, missing := got.(absent)
 	t.leaf(a, missing || takes(a.value, got), got)
@@ -306,7 +289,6 @@ func (a absentOr) String() string { return "nothing or " + a.value.String() }
 // nothing takes no value.
 type nothing struct{}
 
-func (nothing) leaves() int               { return 1 }
 func (n nothing) check(t *tally, got any) { t.leaf(n, got == absent{}, got) }
 func (nothing) String() string            { return "nothing" }
 

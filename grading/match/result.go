@@ -14,8 +14,7 @@ func (m *matching) result() Result {
 			if !stands.optional {
 				filled[stands.expected]++
 			}
-			target, fit := m.fit(stands.expected, i)
-			r.Pairs = append(r.Pairs, Pair{stands.expected, target, i, stands.optional, fit})
+			r.Pairs = append(r.Pairs, Pair{stands.expected, i, stands.optional, m.fit(stands.expected, i)})
 		case m.mode.unmatchedWeight(call) == tooMuch:
 			r.TooMuch = append(r.TooMuch, m.unmatched(i))
 		}
@@ -28,17 +27,16 @@ func (m *matching) result() Result {
 	return r
 }
 
-// fit returns the best target of expectation e for call i, and how well it matches. The
-// target is -1 if none names the tool.
-func (m *matching) fit(e, i int) (int, Fit) {
-	for t, target := range m.expected[e].Targets {
+// fit returns how well the best target of expectation e matches call i, whose tool it names.
+func (m *matching) fit(e, i int) Fit {
+	for _, target := range m.expected[e].Targets {
 		if target.Names(m.all[i].Server, m.all[i].Tool) {
 			if fit := target.Args.fit(m.given[i], true); shareOf(fit) == m.shares[e][i] {
-				return t, fit
+				return fit
 			}
 		}
 	}
-	return -1, Fit{}
+	return Fit{}
 }
 
 // unmatched finds the expectation that is closest to a call.
@@ -50,7 +48,7 @@ func (m *matching) unmatched(i int) Unmatched {
 		}
 	}
 	if found.Expected >= 0 {
-		_, found.Fit = m.fit(found.Expected, i)
+		found.Fit = m.fit(found.Expected, i)
 	}
 	return found
 }

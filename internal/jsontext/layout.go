@@ -6,19 +6,8 @@ import (
 )
 
 // Depth returns the nesting depth of objects and arrays in a valid value.
-func Depth(value []byte) (deepest int) {
-	depth := 0
-	for i := 0; i < len(value); i++ {
-		switch value[i] {
-		case '"':
-			i += StringLength(value[i:]) - 1
-		case '{', '[':
-			depth++
-			deepest = max(deepest, depth)
-		case '}', ']':
-			depth--
-		}
-	}
+func Depth(value []byte) int {
+	_, deepest := nested(value)
 	return deepest
 }
 

@@ -100,7 +100,8 @@ func valueLength(b []byte) int {
 	case '"':
 		return StringLength(b)
 	case '{', '[':
-		return nestedLength(b)
+		length, _ := nested(b)
+		return length
 	}
 	if n := bytes.IndexAny(b, ",]}"+space); n >= 0 {
 		return n
@@ -129,7 +130,8 @@ func endsEscaping(b []byte) bool {
 	return (len(b)-len(bytes.TrimRight(b, `\`)))%2 == 1
 }
 
-func nestedLength(b []byte) int {
+// nested returns the length of the object or array at the beginning of b, and its nesting depth.
+func nested(b []byte) (length, deepest int) {
 	depth := 0
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -137,13 +139,14 @@ func nestedLength(b []byte) int {
 			i += StringLength(b[i:]) - 1
 		case '{', '[':
 			depth++
+			deepest = max(deepest, depth)
 		case '}', ']':
 			if depth--; depth == 0 {
-				return i + 1
+				return i + 1, deepest
 			}
 		}
 	}
-	return len(b)
+	return len(b), deepest
 }
 
 // Word returns the value of a JSON string, truncated with an ellipsis after about [Piece]

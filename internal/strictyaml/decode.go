@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,9 +80,11 @@ func (d decoder) free(n *node, v reflect.Value, path Path) {
 	if d.hasOdd(n, path) {
 		return
 	}
-	if made := n.any(); made != nil {
-		v.Set(reflect.ValueOf(made))
-	}
+	var written bytes.Buffer
+	n.appendJSON(&written, false)
+	in := json.NewDecoder(&written)
+	in.UseNumber()
+	_ = in.Decode(v.Addr().Interface()) // any value can be decoded
 }
 
 func (d decoder) mistyped(n *node, path Path, want string) {

@@ -121,11 +121,12 @@ func (n *node) child(step any) *node {
 	return nil
 }
 
-// appendJSON writes n as compact JSON. Keys keep their order and numbers their digits.
-func (n *node) appendJSON(b *bytes.Buffer) {
+// appendJSON writes n as compact JSON. Keys keep their order and numbers their digits. What was
+// decoded as a string is one if understood is set.
+func (n *node) appendJSON(b *bytes.Buffer, understood bool) {
 	switch n.kind {
 	case boolean, integer, float:
-		if n.asText {
+		if n.asText && understood {
 			appendString(b, n.written)
 			return
 		}
@@ -138,7 +139,7 @@ func (n *node) appendJSON(b *bytes.Buffer) {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			item.appendJSON(b)
+			item.appendJSON(b, understood)
 		}
 		b.WriteByte(']')
 	case mapping:
@@ -149,7 +150,7 @@ func (n *node) appendJSON(b *bytes.Buffer) {
 			}
 			appendString(b, p.key)
 			b.WriteByte(':')
-			p.value.appendJSON(b)
+			p.value.appendJSON(b, understood)
 		}
 		b.WriteByte('}')
 	default:
@@ -164,37 +165,11 @@ func appendString(b *bytes.Buffer, s string) {
 	b.Truncate(b.Len() - 1)
 }
 
-// json returns n as compact JSON.
+// json returns n as compact JSON, as it was understood.
 func (n *node) json() json.RawMessage {
 	var b bytes.Buffer
-	n.appendJSON(&b)
+	n.appendJSON(&b, true)
 	return b.Bytes()
-}
-
-// any returns n as decoded by encoding/json with UseNumber.
-func (n *node) any() any {
-	switch n.kind {
-	case boolean:
-		return n.text == "true"
-	case integer, float:
-		return json.Number(n.text)
-	case text:
-		return n.text
-	case list:
-		all := make([]any, len(n.items))
-		for i, item := range n.items {
-			all[i] = item.any()
-		}
-		return all
-	case mapping:
-		all := make(map[string]any, len(n.pairs))
-		for _, p := range n.pairs {
-			all[p.key] = p.value.any()
-		}
-		return all
-	default:
-		return nil
-	}
 }
 
 // describe describes n, for "must be …, not …".
