@@ -244,12 +244,7 @@ const maxAcceptance = 64 << 10
 // Stdin returns a writer that posts lines. Closing it closes the session.
 func (s *eventSession) Stdin() io.WriteCloser { return s }
 func (s *eventSession) Stdout() io.Reader     { return s.stdout }
-func (s *eventSession) Stderr() io.Reader     { return noBytes{} }
-
-// noBytes is an empty stream.
-type noBytes struct{}
-
-func (noBytes) Read([]byte) (int, error) { return 0, io.EOF }
+func (s *eventSession) Stderr() io.Reader     { return http.NoBody }
 
 // Close closes the session.
 func (s *eventSession) Close() error {

@@ -180,33 +180,18 @@ func (k *Lines) read(max int64, h Handler) {
 	}
 }
 
-// write writes lines until the process is stopped or no longer accepts them, and then
-// closes its stdin.
+// write writes lines until the process is stopped, and then closes its stdin. Once a line
+// cannot be written it fails all others: the process may have closed its stdin and run on.
 func (k *Lines) write() {
 	stdin := k.proc.Stdin()
 	defer func() { _ = stdin.Close() }()
+	var err error
 	for {
 		select {
 		case out := <-k.in:
-			_, err := stdin.Write(out.line)
-			k.held.Give(int64(len(out.line)))
-			out.written <- err
-			if err != nil {
-				k.refuse(err)
-				return
+			if err == nil {
+				_, err = stdin.Write(out.line)
 			}
-		case <-k.quit:
-			return
-		}
-	}
-}
-
-// refuse fails lines until the process is stopped, since it may have closed its stdin and
-// continue to run.
-func (k *Lines) refuse(err error) {
-	for {
-		select {
-		case out := <-k.in:
 			k.held.Give(int64(len(out.line)))
 			out.written <- err
 		case <-k.quit:

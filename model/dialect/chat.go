@@ -29,29 +29,22 @@ type chatMessage struct {
 type chatCall struct {
 	Index    *int   `json:"index"`
 	ID       string `json:"id"`
-	Function *struct {
+	Function struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
 	} `json:"function"`
-	Custom *struct {
+	Custom struct {
 		Name  string `json:"name"`
 		Input string `json:"input"`
 	} `json:"custom"`
 }
 
 func (c chatCall) named() (name, args string) {
-	switch {
-	case c.Function != nil:
-		return c.Function.Name, c.Function.Arguments
-	case c.Custom != nil:
-		return c.Custom.Name, c.Custom.Input
-	}
-	return "", ""
+	return cmp.Or(c.Function.Name, c.Custom.Name), cmp.Or(c.Function.Arguments, c.Custom.Input)
 }
 
 func chatRequest(_ string, body []byte) (Request, error) {
 	var asked struct {
-		Model    string        `json:"model"`
 		Stream   bool          `json:"stream"`
 		Messages []chatMessage `json:"messages"`
 		Tools    []chatTool    `json:"tools"`
@@ -70,7 +63,7 @@ func chatRequest(_ string, body []byte) (Request, error) {
 		return Request{}, err
 	}
 	request := Request{
-		Model: asked.Model, Stream: asked.Stream,
+		Stream:    asked.Stream,
 		Format:    schemaOf(schemaFormat{asked.ResponseFormat.Type, asked.ResponseFormat.JSONSchema.Schema}),
 		MaxTokens: max(asked.MaxTokens, asked.MaxCompletionTokens), UsageInStream: asked.StreamOptions.IncludeUsage,
 	}

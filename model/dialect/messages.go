@@ -4,7 +4,6 @@ import "encoding/json"
 
 func messagesRequest(_ string, body []byte) (Request, error) {
 	var asked struct {
-		Model    string  `json:"model"`
 		Stream   bool    `json:"stream"`
 		System   content `json:"system"`
 		Messages []struct {
@@ -27,7 +26,7 @@ func messagesRequest(_ string, body []byte) (Request, error) {
 		return Request{}, err
 	}
 	request := Request{
-		Model: asked.Model, Stream: asked.Stream, System: asked.System.said(),
+		Stream: asked.Stream, System: asked.System.said(),
 		Format: schemaOf(asked.OutputFormat, asked.OutputConfig.Format), MaxTokens: asked.MaxTokens,
 	}
 	for _, message := range asked.Messages {
@@ -35,7 +34,7 @@ func messagesRequest(_ string, body []byte) (Request, error) {
 		if message.Role == Assistant {
 			item.Role = Assistant
 		}
-		for _, b := range message.Content.blocks {
+		for _, b := range message.Content {
 			item.take(b)
 		}
 		request.Items = append(request.Items, item)

@@ -105,7 +105,7 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 		response.Error = plainError(status, body)
 		return response, nil
 	}
-	if split.left() || answer.left {
+	if split.left || answer.left {
 		return response, fmt.Errorf("a response of %s: %w", name, ErrTooLarge)
 	}
 	if !understood {
@@ -160,11 +160,8 @@ func arguments(text string) json.RawMessage {
 	return quoted
 }
 
-// content is a string, or a list of blocks some of which are text.
-type content struct {
-	text   string
-	blocks []block
-}
+// content is a list of blocks, some of which are text. A string is one block.
+type content []block
 
 func (c *content) UnmarshalJSON(raw []byte) error {
 	c.read(raw)
@@ -173,23 +170,19 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 
 // read ignores values of other types.
 func (c *content) read(raw json.RawMessage) {
-	*c = content{}
-	if jsontext.Unmarshal(raw, &c.text) == nil {
-		return
-	}
+	*c = nil
 	var alone block
-	if decode(raw, &c.blocks) != nil && decode(raw, &alone) == nil {
-		c.blocks = []block{alone}
+	if jsontext.Unmarshal(raw, &alone.Text) == nil {
+		*c = content{{Type: "text", Text: alone.Text}}
+	} else if decode(raw, (*[]block)(c)) != nil && decode(raw, &alone) == nil {
+		*c = content{alone}
 	}
 }
 
 // said returns the text, with line breaks between blocks.
 func (c content) said() string {
-	texts := []string{}
-	if c.text != "" {
-		texts = append(texts, c.text)
-	}
-	for _, b := range c.blocks {
+	var texts []string
+	for _, b := range c {
 		if text := b.said(); text != "" {
 			texts = append(texts, text)
 		}

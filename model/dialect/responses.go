@@ -46,7 +46,6 @@ func (in *responsesInput) UnmarshalJSON(raw []byte) error {
 
 func responsesRequest(_ string, body []byte) (Request, error) {
 	var asked struct {
-		Model        string          `json:"model"`
 		Stream       bool            `json:"stream"`
 		Instructions content         `json:"instructions"`
 		Input        responsesInput  `json:"input"`
@@ -62,7 +61,7 @@ func responsesRequest(_ string, body []byte) (Request, error) {
 		return Request{}, err
 	}
 	request := Request{
-		Model: asked.Model, Stream: asked.Stream, Format: schemaOf(asked.Text.Format),
+		Stream: asked.Stream, Format: schemaOf(asked.Text.Format),
 		MaxTokens: asked.MaxOutputTokens, Previous: asked.PreviousResponseID,
 	}
 	system := []string{}

@@ -13,7 +13,7 @@ type Watch struct {
 	name        Name
 	contentType string
 	read        func([]byte) (delta, error)
-	split       splitter
+	split       *splitter
 	whole       bool // the response is not a stream
 	said        bool
 	usage       *Usage
@@ -44,7 +44,7 @@ func (w *Watch) begin(chunk []byte) bool {
 		return false
 	}
 	split := splitterFor(w.contentType, start)
-	if _, isJSON := split.(*elements); isJSON && start[0] == '{' {
+	if split.objects != nil && start[0] == '{' {
 		w.whole, w.said = true, true
 		return false
 	}
@@ -84,103 +84,63 @@ func (w *Watch) Usage(whole []byte) *Usage {
 	return response.Usage
 }
 
-// splitter splits an answer into JSON texts as it comes. What it yields is valid until yield
-// returns.
-type splitter interface {
-	feed(chunk []byte, yield func(event []byte))
-	// end yields the last text if only its terminator is missing.
-	end(yield func(event []byte))
-	// left reports whether a text was omitted because it is too long.
-	left() bool
+// splitter splits an answer into JSON texts as it comes: the data of server-sent events, or a
+// single object, or the elements of an array that are objects.
+type splitter struct {
+	events  sse.Scanner
+	objects *jsontext.Scanner // nil for events
+
+	held    []byte // of the current event or object, unless that has more than maxEvent bytes
+	spoiled bool   // it has more
+	left    bool   // one had more, and was left out
 }
 
 // splitterFor chooses by the content type, or else by the first byte: an event's line never
 // begins with a bracket.
-func splitterFor(contentType string, start []byte) splitter {
+func splitterFor(contentType string, start []byte) *splitter {
 	start = bytes.TrimLeft(start, " \t\r\n")
-	switch {
-	case sse.IsContentType(contentType):
-		return &events{}
-	case len(start) > 0 && (start[0] == '{' || start[0] == '['):
-		return &elements{}
+	if !sse.IsContentType(contentType) && len(start) > 0 && (start[0] == '{' || start[0] == '[') {
+		return &splitter{objects: &jsontext.Scanner{}}
 	}
-	return &events{}
+	return &splitter{}
 }
 
-// part buffers an event or an element, unless that has more than maxEvent bytes.
-type part struct {
-	held    []byte
-	spoiled bool // it is too long
-	lost    bool // one was
+// feed yields the texts that chunk completes. Each is valid until yield returns.
+func (s *splitter) feed(chunk []byte, yield func(text []byte)) {
+	for len(chunk) > 0 {
+		scan := s.events.Scan
+		if s.objects != nil {
+			scan = s.objects.Scan
+			if !s.objects.Within() {
+				begin := bytes.IndexByte(chunk, '{')
+				if begin < 0 {
+					return
+				}
+				chunk = chunk[begin:]
+			}
+		}
+		n, whole := scan(chunk)
+		if s.spoiled = s.spoiled || len(s.held)+n > maxEvent; s.spoiled {
+			s.held, s.left = s.held[:0], true
+		} else {
+			s.held = append(s.held, chunk[:n]...)
+		}
+		if chunk = chunk[n:]; whole {
+			s.end(yield)
+		}
+	}
 }
 
-func (p *part) keep(piece []byte) {
-	if p.spoiled = p.spoiled || len(p.held)+len(piece) > maxEvent; p.spoiled {
-		p.held, p.lost = p.held[:0], true
+// end yields the last text if only its terminator is missing.
+func (s *splitter) end(yield func(text []byte)) {
+	text := s.held
+	s.held, s.spoiled = s.held[:0], false
+	if s.objects == nil {
+		text = sse.Parse(text).Data()
+	} else if s.objects.Within() {
 		return
 	}
-	p.held = append(p.held, piece...)
-}
-
-// take returns the part, which is empty if it was too long, and begins the next. It is valid
-// until keep is called.
-func (p *part) take() []byte {
-	whole := p.held
-	p.held, p.spoiled = p.held[:0], false
-	return whole
-}
-
-func (p *part) left() bool { return p.lost }
-
-// events splits server-sent events and gives the data of each.
-type events struct {
-	part
-	scan sse.Scanner
-}
-
-func (e *events) feed(chunk []byte, yield func([]byte)) {
-	for len(chunk) > 0 {
-		n, whole := e.scan.Scan(chunk)
-		e.keep(chunk[:n])
-		if whole {
-			e.end(yield)
-		}
-		chunk = chunk[n:]
+	if len(text) > 0 {
+		yield(text)
 	}
 }
-
-func (e *events) end(yield func([]byte)) {
-	if data := sse.Parse(e.take()).Data(); data != nil {
-		yield(data)
-	}
-}
-
-// elements splits a JSON array into its elements that are objects. It also yields a single
-// object.
-type elements struct {
-	part
-	scan jsontext.Scanner
-}
-
-func (e *elements) feed(chunk []byte, yield func([]byte)) {
-	for {
-		if !e.scan.Within() {
-			begin := bytes.IndexByte(chunk, '{')
-			if begin < 0 {
-				return
-			}
-			chunk = chunk[begin:]
-		}
-		n, whole := e.scan.Scan(chunk)
-		e.keep(chunk[:n])
-		if !whole {
-			return
-		}
-		if element := e.take(); len(element) > 0 {
-			yield(element)
-		}
-		chunk = chunk[n:]
-	}
-}
-
-func (e *elements) end(func([]byte)) {}

@@ -36,11 +36,11 @@ type Event struct {
 }
 
 // Encode returns the data of the event.
-func (e Event) Encode() ([]byte, error) {
+func (e Event) Encode() []byte {
 	if word, ok := e.Data.(rawText); ok {
-		return []byte(word), nil
+		return []byte(word)
 	}
-	return jsontext.Marshal(e.Data)
+	return mustEncode(e.Data)
 }
 
 type rawText string
@@ -59,7 +59,7 @@ type Failure struct {
 }
 
 // Whole returns an answer that is not streamed, as JSON.
-func (n Name) Whole(a Answer) ([]byte, error) { return jsontext.Marshal(apiOf(n).whole(a)) }
+func (n Name) Whole(a Answer) []byte { return mustEncode(apiOf(n).whole(a)) }
 
 // Events returns an answer as the events of a stream.
 func (n Name) Events(a Answer) []Event { return apiOf(n).events(a) }
@@ -124,7 +124,7 @@ func pieces(arguments json.RawMessage) []string {
 	return all
 }
 
-// mustEncode returns the JSON of objects of strings and numbers.
+// mustEncode returns the JSON of objects of strings, numbers and JSON.
 func mustEncode(v any) []byte {
 	body, err := jsontext.Marshal(v)
 	if err != nil {

@@ -127,11 +127,7 @@ func (e *exchange) play(asked *request, made played) {
 		return
 	}
 	e.report(http.StatusOK, made.what)
-	body, err := encode(asked, made.answer)
-	if err != nil { // every part of an answer encodes
-		panic(err)
-	}
-	body.write(e.w, e.r, made.trouble)
+	encode(asked, made.answer).write(e.w, e.r, made.trouble)
 }
 
 func (e *exchange) fail(f *failure, what string) {
@@ -222,10 +218,9 @@ type body struct {
 }
 
 // encode encodes a response as the request demands.
-func encode(asked *request, a dialect.Answer) (body, error) {
+func encode(asked *request, a dialect.Answer) body {
 	if !asked.Stream {
-		content, err := asked.dialect.Whole(a)
-		return body{contentType: "application/json", parts: [][]byte{content}}, err
+		return body{contentType: "application/json", parts: [][]byte{asked.dialect.Whole(a)}}
 	}
 	events := asked.dialect.Events(a)
 	if asked.dialect == dialect.Generate && asked.asArray {
@@ -233,40 +228,26 @@ func encode(asked *request, a dialect.Answer) (body, error) {
 	}
 	made := body{contentType: sse.ContentType, stream: true}
 	for _, event := range events {
-		part, err := lines(event)
-		if err != nil {
-			return body{}, err
-		}
-		made.parts = append(made.parts, part)
+		var part bytes.Buffer
+		_, _ = sse.Message{Type: event.Type, Data: event.Encode()}.WriteTo(&part) // a buffer takes all
+		made.parts = append(made.parts, part.Bytes())
 	}
-	return made, nil
-}
-
-// lines returns an event as a stream of events has it.
-func lines(e dialect.Event) ([]byte, error) {
-	data, err := e.Encode()
-	var out bytes.Buffer
-	_, _ = sse.Message{Type: e.Type, Data: data}.WriteTo(&out) // a buffer takes all
-	return out.Bytes(), err
+	return made
 }
 
 // arrayOf returns events as elements of one JSON array.
-func arrayOf(events []dialect.Event) (body, error) {
+func arrayOf(events []dialect.Event) body {
 	made := body{contentType: "application/json", stream: true}
 	before := "["
 	for i, event := range events {
-		content, err := event.Encode()
-		if err != nil {
-			return body{}, err
-		}
-		part := append([]byte(before), content...)
+		part := append([]byte(before), event.Encode()...)
 		if i == len(events)-1 {
 			part = append(part, ']')
 		}
 		made.parts = append(made.parts, part)
 		before = ",\r\n"
 	}
-	return made, nil
+	return made
 }
 
 // write writes b, or with trouble half of it.

@@ -52,16 +52,11 @@ type ModelScript func() http.Handler
 
 // Access is what is needed to send requests to a provider. It is not part of a plan.
 type Access struct {
-	URL     *url.URL
-	Key     string
-	Headers map[string]string
-	Secrets []string // secrets in headers
-	// variables are the environment variables used in headers.
-	variables []string
-	Silence   time.Duration
-	Proxy     func(*url.URL) (*url.URL, error)
-	Script    ModelScript
-	File      string // path of the script
+	gateway.Provider          // without a Transport
+	variables        []string // environment variables used in headers
+	Proxy            func(*url.URL) (*url.URL, error)
+	Script           ModelScript
+	File             string // path of the script
 }
 
 // planModels plans the models that the agent may ask, or returns nil. It adds API keys to the
@@ -142,11 +137,12 @@ func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless boo
 
 func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider, error) {
 	p := Provider{Name: name, Kind: m.Kind, BaseURL: m.BaseURL, APIKeyEnv: m.APIKeyEnv, Script: m.Script, Prices: m.Prices, Headers: slices.Sorted(maps.Keys(m.Headers))}
+	p.Access.Provider = gateway.Provider{Name: name, Kind: m.Kind, KeyEnv: m.APIKeyEnv, Prices: m.Prices, Headers: map[string]string{}}
 	if m.Script != "" {
 		return p.scripted(e, m, c)
 	}
 	var err error
-	if p.Access.URL, err = m.Endpoint(); err != nil {
+	if p.Access.BaseURL, err = m.Endpoint(); err != nil {
 		return p, fmt.Errorf("base_url %w", err)
 	}
 	if m.APIKeyEnv != "" {
@@ -156,7 +152,6 @@ func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider,
 		}
 		c.Secrets.Add(p.Access.Key)
 	}
-	p.Access.Headers = map[string]string{}
 	lookup := func(variable string) (string, bool) {
 		p.Access.variables = append(p.Access.variables, variable)
 		return c.Lookup(variable)

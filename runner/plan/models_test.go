@@ -46,7 +46,7 @@ func TestPlanModels(t *testing.T) {
 	if openai.BaseURL != "https://api.openai.com/v1" || openai.Access.Key != key || openai.Access.Headers["X-Team"] != "of blue-team" || openai.Access.Silence.Seconds() != 5 {
 		t.Errorf("%+v", openai)
 	}
-	if proxy, err := openai.Access.Proxy(openai.Access.URL); err != nil || proxy.String() != "http://proxy.example:8080" {
+	if proxy, err := openai.Access.Proxy(openai.Access.BaseURL); err != nil || proxy.String() != "http://proxy.example:8080" {
 		t.Errorf("proxy %v, %v", proxy, err)
 	}
 	if proxy, err := openai.Access.Proxy(&url.URL{Scheme: "http", Host: "127.0.0.1:1"}); err != nil || proxy != nil {

@@ -37,16 +37,12 @@ func openGateway(m *plan.Models, rec gateway.Recorder) *gateway.Gateway {
 }
 
 func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
-	a := p.Access
-	out := gateway.Provider{
-		Name: p.Name, Kind: p.Kind, BaseURL: a.URL, Prices: p.Prices, Silence: a.Silence,
-		Key: a.Key, KeyEnv: p.APIKeyEnv, Headers: a.Headers, Secrets: a.Secrets,
-	}
+	a, out := p.Access, p.Access.Provider
 	if a.Script != nil {
 		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: sandbox.ModelHost}, gateway.InProcess(a.Script())
 		return out
 	}
-	transport := newTransport(recordingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.URL), remoteIdle)
+	transport := newTransport(recordingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.BaseURL), remoteIdle)
 	transport.Proxy = func(r *http.Request) (*url.URL, error) { return a.Proxy(r.URL) }
 	out.Transport = transport
 	return out

@@ -52,10 +52,9 @@ func newRecording(t *plan.Trial, rec *evidence.Recorder, shares Shares, o Option
 // blame sets the outcome's class, reason and message. Later calls only add their message.
 func (r *recording) blame(class evidence.Class, reason evidence.Reason, message string) {
 	if r.record.Class == "" {
-		r.record.Class, r.record.Reason, r.record.Message = class, reason, message
-		return
+		r.record.Class, r.record.Reason, r.record.Message = class, reason, ""
 	}
-	r.record.Message += "; " + message
+	r.remark(message)
 }
 
 // gap records that evidence is missing. Graders that need it return an error.

@@ -83,8 +83,7 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 			s.rec.Event(evidence.Event{Kind: "service_exit", Where: container, Message: end.String()})
 		}
 	})
-	limit := service.Ready.Timeout
-	waiting, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%v have passed", limit))
+	waiting, stop := withPatience(ctx, service.Ready.Timeout)
 	defer stop()
 	err = sb.Ready(waiting, s.server, service.Name, service.Check(home))
 	switch ended, late := context.Cause(ctx), context.Cause(waiting); {
