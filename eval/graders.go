@@ -39,13 +39,18 @@ func (g *graders) checkServers(declared []string) {
 	declared = slices.Compact(slices.Sorted(slices.Values(declared))) // a task's may be the eval's
 	for _, s := range g.servers {
 		if !slices.Contains(declared, s.name) {
-			hint := "no server is"
-			if len(declared) > 0 {
-				hint = strictyaml.Suggest(s.name, declared)
-			}
-			g.doc.Problemf(s.at, "grader %q names the MCP server %q, which is not declared; %s", s.grader, s.name, hint)
+			g.doc.Problemf(s.at, "grader %q names %s", s.grader, notDeclared(s.name, declared))
 		}
 	}
+}
+
+// notDeclared ends the message about something that names a server which is not declared.
+func notDeclared(name string, declared []string) string {
+	hint := "no server is"
+	if len(declared) > 0 {
+		hint = strictyaml.Suggest(name, declared)
+	}
+	return fmt.Sprintf("the MCP server %q, which is not declared; %s", name, hint)
 }
 
 // add checks and adds the graders of the list at base. owner ends the message about a name

@@ -47,7 +47,8 @@ type Options struct {
 
 // Load reads the eval at path with its task files, and resolves its enabled tasks in the
 // order of the globs. All errors in the files are returned together as [strictyaml.Errors],
-// each of class [strictyaml.ErrInvalid] or [strictyaml.ErrNotSupported].
+// each of class [strictyaml.ErrInvalid] or [strictyaml.ErrNotSupported]. With them the eval, if it
+// is not nil, has only its warnings.
 func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	e := &Eval{Path: path, Local: opts.Local}
 	e.start = startOf(opts.Start, e.Dir())
@@ -106,11 +107,11 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	}
 	graders.checkServers(servers)
 	check.tasks(tasks, servers)
-	if err := l.err(); err != nil {
-		return nil, nil, err
-	}
 	for _, doc := range l.docs {
 		e.Warnings = append(e.Warnings, doc.Warnings()...)
+	}
+	if err := l.err(); err != nil {
+		return &Eval{Warnings: e.Warnings}, nil, err
 	}
 	return e, tasks, nil
 }

@@ -146,6 +146,24 @@ func (r resolver) checkScript() {
 		r.doc.Problemf(at, `missing key "script"; add the steps that executor script plays`)
 	case has && r.opts.CheckScript != nil:
 		r.opts.CheckScript(r.doc, at...)
+		if r.eval.Config.Executor == evidence.ExecutorScript {
+			r.checkScriptServers(at, slices.Compact(slices.Sorted(slices.Values(r.serverNames()))))
+		}
+	}
+}
+
+// checkScriptServers checks that the servers which a list of steps names are declared. One that
+// the task removes counts, as for graders.
+func (r resolver) checkScriptServers(steps strictyaml.Path, declared []string) {
+	for i := 0; r.doc.Has(steps.With(i)...); i++ {
+		for _, key := range []string{"call", "tools"} {
+			var name string
+			at := steps.With(i, key, "server")
+			if r.doc.Has(at...) && r.doc.DecodeAt(&name, at...) && name != "" && !strings.Contains(name, "{{") && !slices.Contains(declared, name) {
+				r.doc.Problemf(at, "the script names %s", notDeclared(name, declared))
+			}
+		}
+		r.checkScriptServers(steps.With(i, "loop", "steps"), declared)
 	}
 }
 

@@ -264,16 +264,10 @@ func (c *checker) judges(t eval.ResolvedTask) {
 	c.warn(t.Path, "task %s is passed by an agent that says and does nothing (graders %s): add a grader that asks for a result", t.ID, strings.Join(text.Few(names, 5), ", "))
 }
 
-// tools warns about servers that a task's script calls and nobody declares, and about tools that
-// it calls or that its graders name and that are not in the server's pinned catalog in waza.lock.
+// tools warns about tools that a task's script calls or that its graders name and that are not in
+// the server's pinned catalog in waza.lock.
 func (c *checker) tools(t eval.ResolvedTask) {
-	calls, declared := scriptCalls(t.Script), append(slices.Collect(maps.Keys(t.Servers)), c.job.Eval.MockNames()...)
-	for _, called := range calls {
-		if !slices.Contains(declared, called.Server) {
-			c.warn(t.Path, "the script of task %s calls a server %q that is not declared; %s", t.ID, called.Server, strictyaml.Suggest(called.Server, declared))
-		}
-	}
-	for _, called := range append(calls, grading.NamedTools(t.Graders)...) {
+	for _, called := range append(scriptCalls(t.Script), grading.NamedTools(t.Graders)...) {
 		pin := c.job.lock.Pin(called.Server)
 		if pin == nil {
 			continue

@@ -88,10 +88,12 @@ func readJob(q Request) (*Job, error) {
 		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,
 		StrictKeys: q.StrictKeys, NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots,
 	})
+	if e != nil {
+		q.Notice(e.Warnings)
+	}
 	if err != nil {
 		return nil, Mistake{err}
 	}
-	q.Notice(e.Warnings)
 	if q.Select != nil {
 		if tasks, err = q.Select(tasks); err != nil {
 			return nil, err
