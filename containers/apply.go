@@ -32,7 +32,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	for i, c := range s.plan.containers {
 		group.Go(func() (err error) {
 			var a addresses
-			if isOnNetwork(c.container) {
+			if isOnNetwork(c.Name) {
 				if a, err = prepared(); err != nil {
 					return err
 				}
@@ -83,7 +83,7 @@ func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err err
 		return a, fmt.Errorf("workspace volume: %w", err)
 	}
 	for _, c := range s.plan.containers {
-		if c.container == sandbox.Agent {
+		if c.Name == sandbox.Agent {
 			return a, s.backend.images.giveVolume(ctx, s.plan.workspace, c.conf.User)
 		}
 	}
@@ -99,7 +99,7 @@ func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err err
 // to each other.
 func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containerPlan, error) {
 	files := map[string]string{}
-	if c.container == sandbox.Agent {
+	if c.Name == sandbox.Agent {
 		files[sandbox.MCPConfigPath] = s.Trial.MCPJSON
 	}
 	if c.host.NetworkMode.IsNone() {
@@ -113,7 +113,7 @@ func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containe
 	}
 	var all []layerFile
 	for _, at := range sortedKeys(files) {
-		name := path.Join(s.dir, fileName(c.container)+"."+path.Base(at))
+		name := path.Join(s.dir, fileName(c.Name)+"."+path.Base(at))
 		all = append(all, layerFile{name: name, text: files[at]})
 		c.host.Mounts = append(c.host.Mounts[:len(c.host.Mounts):len(c.host.Mounts)], mount.Mount{
 			Type: mount.TypeBind, Source: path.Join(s.lease.files, name), Target: at, ReadOnly: true,
@@ -122,7 +122,7 @@ func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containe
 	content := layerTar(all)
 	defer func() { _ = content.Close() }()
 	if err := s.lease.Guest.Put(ctx, filesDir, content); err != nil {
-		return c, fmt.Errorf("files of %s: %w", c.name, err)
+		return c, fmt.Errorf("files of %s: %w", c.engineName, err)
 	}
 	return c, nil
 }

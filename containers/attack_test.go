@@ -221,7 +221,7 @@ func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*n
 	}
 	for _, c := range p.containers {
 		c = p.withAddress(c, trial, a)
-		if c.container != sandbox.Agent {
+		if c.Name != sandbox.Agent {
 			continue
 		}
 		undo(&c)

@@ -289,11 +289,7 @@ const (
 // HostProbe implements sandbox.HostProber. The container has the usual walls except for its
 // network, and runs nothing untrusted.
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
-	c := planContainer(containerRequest{
-		run: b.run, trial: wholeRun, container: roleHostProbe, role: roleHostProbe, name: "waza-" + b.run + "-" + roleHostProbe,
-		limits: sandbox.Container{CPUs: 1, Memory: hostProbeMemory, Pids: hostProbePids}, image: b.images.guest, mode: "none",
-		input: planInput{user: userRangeOf(b.engine.info).lease},
-	})
+	c := planOwn(b.run, roleHostProbe, sandbox.Container{CPUs: 1, Memory: hostProbeMemory, Pids: hostProbePids}, b.images.guest, userRangeOf(b.engine.info))
 	c.host.NetworkMode = "host"
 	c.host.Sysctls = nil       // they would apply to the host
 	c.host.UsernsMode = "host" // required by an engine that maps users

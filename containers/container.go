@@ -17,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
@@ -52,24 +53,24 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 			err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if p.service {
+	if p.Role == plan.RoleService {
 		if err := s.startService(ctx, p, c); err != nil {
 			return nil, err
 		}
 		return c, nil
 	}
 	if err := s.create(ctx, p, network, c); err != nil {
-		return nil, fmt.Errorf("create %s: %w", p.name, err)
+		return nil, fmt.Errorf("create %s: %w", p.engineName, err)
 	}
 	defer c.socket.remove()
 	if err := c.attach(ctx, s.watch); err != nil {
-		return nil, fmt.Errorf("attach to %s: %w", p.name, err)
+		return nil, fmt.Errorf("attach to %s: %w", p.engineName, err)
 	}
 	if err := s.engine.ContainerStart(ctx, c.id, container.StartOptions{}); err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.name, err)
+		return nil, fmt.Errorf("start %s: %w", p.engineName, err)
 	}
 	if err := c.connect(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w%s", p.name, err, c.Stderr.Suffix())
+		return nil, fmt.Errorf("%s: %w%s", p.engineName, err, c.Stderr.Suffix())
 	}
 	return c, nil
 }
@@ -80,11 +81,11 @@ func (s *starter) create(ctx context.Context, p containerPlan, network string, c
 	if !s.remote.Load() {
 		c.socket = newSocket(s.engine.DaemonHost(), &conf, &host)
 	}
-	c.id, err = s.engine.createContainer(ctx, &conf, &host, p.networking(network), p.name)
+	c.id, err = s.engine.createContainer(ctx, &conf, &host, p.networking(network), p.engineName)
 	if c.socket != nil && errdefs.IsInvalidArgument(err) { // the engine cannot access the directory
 		c.socket.remove()
 		c.socket = nil
-		if c.id, err = s.engine.createContainer(ctx, &p.conf, &p.host, p.networking(network), p.name); err == nil {
+		if c.id, err = s.engine.createContainer(ctx, &p.conf, &p.host, p.networking(network), p.engineName); err == nil {
 			s.remote.Store(true)
 		}
 	}

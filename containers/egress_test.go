@@ -35,7 +35,7 @@ func TestNamesOfEgress(t *testing.T) {
 	subnet := addresses{netip.MustParsePrefix("10.213.0.0/29")}
 	for _, network := range []string{"n", ""} {
 		for ctr, want := range map[string]int{sandbox.Agent: 3, "s0": 1, "s1": 0} {
-			hosts := (trialPlan{network: network}).withAddress(containerPlan{container: ctr}, trial, subnet).host.ExtraHosts
+			hosts := (trialPlan{network: network}).withAddress(containerPlan{NamedContainer: plan.NamedContainer{Name: ctr}}, trial, subnet).host.ExtraHosts
 			if len(hosts) != want || want > 0 && !slices.Contains(hosts, "api.example:127.0.3.1") {
 				t.Errorf("on network %q the hosts of %s are %q", network, ctr, hosts)
 			}

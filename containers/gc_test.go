@@ -39,7 +39,7 @@ func playVictim(run string) {
 		err = openVictims(ctx, b)
 	}
 	if err == nil { // never started: no stdin that could end it
-		_, err = b.engine.ContainerCreate(ctx, &container.Config{Image: b.images.guest.ID, Entrypoint: []string{"-"}, Labels: labels(run, "task/5", roleAgent)}, nil, nil, nil, "")
+		_, err = b.engine.ContainerCreate(ctx, &container.Config{Image: b.images.guest.ID, Entrypoint: []string{"-"}, Labels: labels(run, "task/5", plan.RoleAgent)}, nil, nil, nil, "")
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -135,7 +135,7 @@ func TestGCRemovesWhatHasNoLease(t *testing.T) {
 	t.Parallel()
 	run := runID(t)
 	engine := dockertest.Engine(t)
-	makeObjects(t, engine, run, labels(run, "t/1", roleAgent))
+	makeObjects(t, engine, run, labels(run, "t/1", plan.RoleAgent))
 	gc(t)
 	dockertest.NoObjects(t, engine, run)
 }
@@ -149,7 +149,7 @@ func TestGCAndForeignLease(t *testing.T) {
 	lease := labels(run, wholeRun, roleLease)
 	lease[labelHost], lease[labelBoot], lease[labelPID], lease[labelStart] = "elsewhere", "another", "1", "1"
 	makeLease(t, engine, lease)
-	makeObjects(t, engine, run, labels(run, "t/1", roleAgent))
+	makeObjects(t, engine, run, labels(run, "t/1", plan.RoleAgent))
 	g := gc(t)
 	if !slices.Contains(g.Live, run) || len(dockertest.Objects(t, engine, run)) != 4 {
 		t.Errorf("gc %+v left %q", g, dockertest.Objects(t, engine, run))

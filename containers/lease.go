@@ -85,11 +85,7 @@ func (l *lease) hold(ctx context.Context) (*heldLease, error) {
 
 // take starts the lease's container.
 func (l *lease) take(ctx context.Context) (*startedContainer, error) {
-	c := planContainer(containerRequest{
-		run: l.run, trial: wholeRun, container: roleLease, role: roleLease, name: "waza-" + l.run + "-" + roleLease,
-		limits: sandbox.Container{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: l.guest, mode: "none",
-		input: planInput{user: userRangeOf(l.engine.info).lease},
-	})
+	c := planOwn(l.run, roleLease, sandbox.Container{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, l.guest, userRangeOf(l.engine.info))
 	c.conf.NetworkDisabled = true
 	c.host.SecurityOpt = append(c.host.SecurityOpt, "label=level:s0") // with SELinux, all containers can read the files that it writes
 	c.host.Mounts = []mount.Mount{{

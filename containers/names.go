@@ -27,18 +27,18 @@ func (p trialPlan) serversAt(a addresses) netip.Addr {
 // in /etc/hosts.
 func (p trialPlan) withAddress(c containerPlan, t *plan.Trial, a addresses) containerPlan {
 	servers := p.serversAt(a)
-	for name, at := range guests.Hosts(t, c.container, servers) {
+	for name, at := range guests.Hosts(t, c.Name, servers) {
 		c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
 	}
 	slices.Sort(c.host.ExtraHosts)
-	if c.container == sandbox.Agent && p.network != "" {
+	if c.Name == sandbox.Agent && p.network != "" {
 		c.addr = servers
 		if !defence.NoIPv6 {
 			c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
 		}
 	}
 	for i, server := range t.Servers {
-		if !defence.NoNetworkForServers && server.Name == c.container {
+		if !defence.NoNetworkForServers && server.Name == c.Name {
 			c.addr = a.server(i)
 		}
 	}

@@ -62,9 +62,6 @@ const (
 	roleUsers     = "users"
 	roleFiles     = "files"
 	roleNetwork   = "network"
-	roleAgent     = "agent"
-	roleServer    = "server"
-	roleService   = "service"
 	roleWorkspace = "workspace"
 	roleHostProbe = "host-probe"
 )

@@ -40,16 +40,14 @@ type planInput struct {
 
 // containerPlan is the plan of one container, in the engine's types.
 type containerPlan struct {
-	container string
-	name      string
-	addr      netip.Addr // address on the task network; invalid if it has none
-	conf      container.Config
-	host      container.HostConfig
-	image     imageInfo
+	plan.NamedContainer
+	engineName string
+	addr       netip.Addr // address on the task network; invalid if it has none
+	conf       container.Config
+	host       container.HostConfig
+	image      imageInfo
 	// requiredBy is who requires the user, the eval or its image; empty if nobody does.
 	requiredBy string
-	// service means that it is a service, which testcontainers manages.
-	service bool
 }
 
 // trialPlan is everything of one trial except its subnet, which depends on the engine.
@@ -77,50 +75,53 @@ func planTrial(t *plan.Trial, s planInput) trialPlan {
 	if !defence.NoNetworkForServers {
 		serverMode = mode
 	}
-	if t.Workspace == "volume" {
+	if t.Workspace == plan.WorkspaceVolume {
 		p.workspace = base + "-workspace"
 	}
-	build := func(ctr, role string, b sandbox.Container, mode container.NetworkMode) containerPlan {
-		return planContainer(containerRequest{
-			run: t.Run, trial: label, container: ctr, role: role, name: base + "-" + fileName(ctr),
-			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, input: s,
+	modes := map[string]container.NetworkMode{plan.RoleAgent: mode, plan.RoleServer: serverMode, plan.RoleService: "none"}
+	for _, c := range t.SandboxContainers() {
+		planned := planContainer(containerRequest{
+			NamedContainer: c, run: t.Run, trial: label, engineName: base + "-" + fileName(c.Name),
+			image: s.images[c.Image], mode: modes[c.Role], runtime: t.Runtime, input: s,
 		})
-	}
-	if !t.ServersOnly {
-		agent := build(sandbox.Agent, roleAgent, t.Agent.Container, mode)
-		addWorkspace(&agent, t, p.workspace)
-		p.containers = append(p.containers, agent)
-	}
-	for _, server := range t.Servers {
-		if server.Remote || server.Shared && !t.ServersOnly {
-			continue
+		switch {
+		case c.Role == plan.RoleService:
+			planned.conf.Labels[labelSession] = t.Run
+			if c.Health {
+				planned.conf.Healthcheck = nil // use the image's own
+			}
+		case c.Role == plan.RoleAgent && p.workspace != "":
+			planned.host.Mounts = append(planned.host.Mounts, mount.Mount{
+				Type: mount.TypeVolume, Source: p.workspace, Target: sandbox.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+			})
 		}
-		c := build(server.Name, roleServer, server.Container, serverMode)
-		for _, dir := range server.Writable {
-			c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, server.Disk)
-		}
-		p.containers = append(p.containers, c)
-		for _, service := range server.Services {
-			c := build(sandbox.ServiceName(server.Name, service.Name), roleService, service.Container, "none")
-			p.containers = append(p.containers, asService(c, t.Run, service))
-		}
+		p.containers = append(p.containers, planned)
 	}
 	return p
 }
 
+// planOwn plans a container of the run as a whole, which runs nothing but our executable.
+func planOwn(run, role string, limits sandbox.Container, guest imageInfo, users userRange) containerPlan {
+	named := plan.NamedContainer{Container: limits, Name: role, Role: role}
+	return planContainer(containerRequest{
+		NamedContainer: named, run: run, trial: wholeRun, engineName: "waza-" + run + "-" + role,
+		image: guest, mode: "none", input: planInput{user: users.lease},
+	})
+}
+
 type containerRequest struct {
-	run, trial, container, role, name string
-	limits                            sandbox.Container
-	image                             imageInfo
-	mode                              container.NetworkMode
-	runtime                           string
-	input                             planInput
+	plan.NamedContainer
+	run, trial, engineName string
+	image                  imageInfo
+	mode                   container.NetworkMode
+	runtime                string
+	input                  planInput
 }
 
 // planContainer plans a container with the same walls for all: no capabilities, no new
 // privileges, a read-only root, hard limits, and no name server except its own guest.
 func planContainer(r containerRequest) containerPlan {
-	user, insists := r.image.UserOf(r.limits.User)
+	user, insists := r.image.UserOf(r.User)
 	if insists == "" {
 		user = r.input.defaultUser()
 	}
@@ -128,13 +129,13 @@ func planContainer(r containerRequest) containerPlan {
 		user = "0:0"
 	}
 	plan := containerPlan{
-		container: r.container, name: r.name, image: r.image, host: r.hostConfig(user), requiredBy: insists,
+		NamedContainer: r.NamedContainer, engineName: r.engineName, image: r.image, host: r.hostConfig(user), requiredBy: insists,
 		conf: container.Config{
 			Image:       r.image.layer,
 			User:        user,
 			WorkingDir:  "/", // the image's directory could confuse the engine's runtime
 			Entrypoint:  []string{sandbox.GuestPath, "guest"},
-			Labels:      labels(r.run, r.trial, r.role),
+			Labels:      labels(r.run, r.trial, r.Role),
 			OpenStdin:   true,
 			StdinOnce:   true,
 			AttachStdin: true, AttachStdout: true, AttachStderr: true,
@@ -163,7 +164,7 @@ func (r containerRequest) hostConfig(user string) container.HostConfig {
 		Runtime:        r.runtime,
 		Tmpfs:          map[string]string{},
 		Sysctls:        map[string]string{},
-		Resources:      resources(r.limits),
+		Resources:      resources(r.Container),
 	}
 	if defence.SmallTCPBuffers {
 		maps.Copy(host.Sysctls, tcpBuffers())
@@ -180,15 +181,18 @@ func (r containerRequest) hostConfig(user string) container.HostConfig {
 	if profile := r.input.profile(); profile != "" {
 		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+profile)
 	}
-	if r.limits.Disk > 0 {
+	if r.Disk > 0 {
 		for _, dir := range r.image.Volumes {
-			host.Tmpfs[dir] = tmpfsOptions(user, r.limits.Disk)
+			host.Tmpfs[dir] = tmpfsOptions(user, r.Disk)
 		}
 		for _, dir := range []string{scratchDir, sandbox.HomeDir} {
-			host.Tmpfs[dir] = tmpfsOptions(user, cmp.Or(r.limits.Scratch, r.limits.Disk))
+			host.Tmpfs[dir] = tmpfsOptions(user, cmp.Or(r.Scratch, r.Disk))
 		}
 	}
-	if r.limits.Image != "" {
+	for _, dir := range r.Writable {
+		host.Tmpfs[dir] = tmpfsOptions(user, r.Disk)
+	}
+	if r.Image != "" {
 		r.exposeHost(&host)
 	}
 	return host
@@ -264,15 +268,6 @@ func tcpBuffers() map[string]string {
 	}
 }
 
-// addWorkspace adds the workspace to the agent's container.
-func addWorkspace(c *containerPlan, t *plan.Trial, volume string) {
-	if volume != "" {
-		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volume, Target: sandbox.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
-	} else {
-		c.host.Tmpfs[sandbox.WorkspaceDir] = tmpfsOptions(c.conf.User, t.Agent.Disk)
-	}
-}
-
 // maxInodes is how many files, directories and links a writable directory of any size may hold.
 const maxInodes = 1<<20 - 1
 
@@ -320,20 +315,6 @@ func (s planInput) defaultUser() string {
 	return s.user()
 }
 
-// asService turns the plan of a server's container into that of a service.
-func asService(c containerPlan, run string, s plan.Service) containerPlan {
-	c.service = true
-	c.conf.Labels = maps.Clone(c.conf.Labels)
-	c.conf.Labels[labelSession] = run
-	for _, dir := range s.Writable {
-		c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, s.Disk)
-	}
-	if s.Ready.Health {
-		c.conf.Healthcheck = nil // use the image's own
-	}
-	return c
-}
-
 // String returns the plan in a readable form.
 func (p trialPlan) String() string {
 	var b strings.Builder
@@ -346,7 +327,7 @@ func (p trialPlan) String() string {
 	}
 	for _, c := range p.containers {
 		fmt.Fprintf(&b, "  container %s\n    image %s user %s network %s\n    cpus %.2f memory %s pids %d\n",
-			c.name, c.conf.Image, c.conf.User, c.host.NetworkMode,
+			c.engineName, c.conf.Image, c.conf.User, c.host.NetworkMode,
 			float64(c.host.NanoCPUs)/1e9, units.BytesSize(float64(c.host.Memory)), *c.host.PidsLimit)
 		for _, m := range c.host.Mounts {
 			fmt.Fprintf(&b, "    %s <- volume %s ro=%t\n", m.Target, m.Source, m.ReadOnly)

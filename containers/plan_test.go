@@ -175,7 +175,7 @@ func TestPlanWalls(t *testing.T) {
 			}
 			for what, ok := range checks {
 				if !ok {
-					t.Errorf("%s: %s: not so: %s", kind, c.name, what)
+					t.Errorf("%s: %s: not so: %s", kind, c.engineName, what)
 				}
 			}
 		}
@@ -198,28 +198,28 @@ func TestWithAddresses(t *testing.T) {
 		plan := planTrial(trial, s)
 		for _, c := range plan.containers {
 			c = plan.withAddress(c, trial, subnet)
-			want := map[string]string{sandbox.Agent: test.agent}[c.container]
+			want := map[string]string{sandbox.Agent: test.agent}[c.Name]
 			got := ""
 			if net := c.networking("n"); net != nil {
 				got = net.EndpointsConfig["n"].IPAMConfig.IPv4Address
 			}
 			if got != want {
-				t.Errorf("%s: %s has address %q, want %q", test.network, c.container, got, want)
+				t.Errorf("%s: %s has address %q, want %q", test.network, c.Name, got, want)
 			}
 			var hosts []string
-			switch c.container {
+			switch c.Name {
 			case sandbox.Agent:
 				hosts = test.hosts
 			case "stock":
 				hosts = []string{"cache:127.0.2.1", "db:127.0.2.2"}
 			}
 			if diff := cmp.Diff(hosts, c.host.ExtraHosts); diff != "" {
-				t.Errorf("%s: hosts of %s (-want +got):\n%s", test.network, c.container, diff)
+				t.Errorf("%s: hosts of %s (-want +got):\n%s", test.network, c.Name, diff)
 			}
 		}
 		for _, c := range plan.containers {
 			if c.addr.IsValid() || c.host.ExtraHosts != nil {
-				t.Errorf("%s: placing %s changed the plan", test.network, c.container)
+				t.Errorf("%s: placing %s changed the plan", test.network, c.Name)
 			}
 		}
 	}

@@ -41,8 +41,8 @@ var _ interface {
 
 // add adds a container before the sandbox is returned.
 func (s *trialSandbox) add(c *startedContainer) {
-	s.containers[c.plan.container] = c
-	s.Add(c.plan.container, &c.Container, sortedKeys(c.plan.host.Tmpfs))
+	s.containers[c.plan.Name] = c
+	s.Add(c.plan.Name, &c.Container, sortedKeys(c.plan.host.Tmpfs))
 }
 
 // Guarantees implements sandbox.Sandbox. Each line was checked from inside the containers when
@@ -78,7 +78,7 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 func (s *trialSandbox) Containers() map[string]string {
 	names := map[string]string{}
 	for _, c := range s.plan.containers {
-		names[c.container] = c.name
+		names[c.Name] = c.engineName
 	}
 	return names
 }
@@ -87,8 +87,7 @@ func (s *trialSandbox) Containers() map[string]string {
 // own message seldom says.
 func (s *trialSandbox) Hint(name string) string {
 	c, ok := s.containers[name]
-	planned := limitsOf(s.Trial, name)
-	if !ok || planned.Image == "" || planned.User != "" || !guests.IsRoot(c.plan.image.User) || c.plan.image.ours {
+	if !ok || c.plan.Image == "" || c.plan.User != "" || !guests.IsRoot(c.plan.image.User) || c.plan.image.ours {
 		return ""
 	}
 	names := "names no user"
@@ -103,24 +102,6 @@ func (s *trialSandbox) Hint(name string) string {
 		advice += "; its entrypoint " + program + " is made to begin as root"
 	}
 	return advice + "; if that is the reason, set user to the user it is made for, writable to the directories it writes to, and, where its entrypoint insists on root, command to the program itself"
-}
-
-// limitsOf returns a container of the trial as planned.
-func limitsOf(t *plan.Trial, name string) sandbox.Container {
-	if name == sandbox.Agent {
-		return t.Agent.Container
-	}
-	for _, server := range t.Servers {
-		if server.Name == name {
-			return server.Container
-		}
-		for _, service := range server.Services {
-			if sandbox.ServiceName(server.Name, service.Name) == name {
-				return service.Container
-			}
-		}
-	}
-	return sandbox.Container{}
 }
 
 // Ready implements sandbox.Services.

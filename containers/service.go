@@ -102,16 +102,16 @@ func (s *starter) startService(ctx context.Context, p containerPlan, c *startedC
 	create, done := creating(ctx)
 	defer done()
 	c.service, err = library.CreateContainer(create, testcontainers.ContainerRequest{
-		Image: p.conf.Image, Name: p.name,
+		Image: p.conf.Image, Name: p.engineName,
 		ConfigModifier:     func(conf *container.Config) { *conf = p.conf },
 		HostConfigModifier: func(host *container.HostConfig) { *host = p.host },
 		LifecycleHooks:     []testcontainers.ContainerLifecycleHooks{hooks},
 	})
 	if err != nil {
-		return fmt.Errorf("create %s: %w", p.name, err)
+		return fmt.Errorf("create %s: %w", p.engineName, err)
 	}
 	if err := c.service.Start(ctx); err != nil {
-		return fmt.Errorf("start %s: %w%s", p.name, err, c.Stderr.Suffix())
+		return fmt.Errorf("start %s: %w%s", p.engineName, err, c.Stderr.Suffix())
 	}
 	return nil
 }

@@ -155,13 +155,13 @@ func TestServiceOnTheEngine(t *testing.T) {
 	other.Name, other.Ready.Health = "healthy", true
 	trial.Servers[0].Services = append(trial.Servers[0].Services, other)
 	stand(t, b, trial)
-	services := inspectAll(t, b.run)[roleService]
+	services := inspectAll(t, b.run)[plan.RoleService]
 	if len(services) != 2 {
 		t.Fatalf("%d services, want 2", len(services))
 	}
 	for _, c := range services {
 		checkContainer(t, c, b.run)
-		want := labels(b.run, "task/1", roleService)
+		want := labels(b.run, "task/1", plan.RoleService)
 		want[labelSession] = b.run
 		maps.DeleteFunc(c.Config.Labels, func(key, _ string) bool {
 			image := []string{labelImage, labelParent, images.LabelContent}

@@ -28,7 +28,7 @@ func (p trialPlan) guaranteesOfUsers(g *evidence.Guarantees) {
 	for _, c := range p.containers {
 		if c.requiredBy != "" {
 			own = false
-			g.Missing = append(g.Missing, guests.SharedUser(c.container, c.conf.User, c.requiredBy))
+			g.Missing = append(g.Missing, guests.SharedUser(c.Name, c.conf.User, c.requiredBy))
 		}
 	}
 	if own {

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -62,7 +63,7 @@ func TestWallsOnTheEngine(t *testing.T) {
 		b := openRun(t)
 		s, _ := stand(t, b, trialOf(b, kind, debian, "", greedy))
 		all := inspectAll(t, b.run)
-		want := map[string]int{roleLease: 1, roleAgent: 1, roleServer: 3}
+		want := map[string]int{roleLease: 1, plan.RoleAgent: 1, plan.RoleServer: 3}
 		for role, count := range want {
 			if len(all[role]) != count {
 				t.Errorf("%d containers of role %s, want %d", len(all[role]), role, count)
@@ -71,14 +72,14 @@ func TestWallsOnTheEngine(t *testing.T) {
 				checkContainer(t, c, b.run)
 			}
 		}
-		for _, c := range all[roleServer] {
+		for _, c := range all[plan.RoleServer] {
 			if !c.Config.NetworkDisabled || len(c.NetworkSettings.Networks) != 0 {
 				t.Errorf("%s is on networks %v", c.Name, c.NetworkSettings.Networks)
 			}
 		}
 		if kind == networkBridge {
 			checkNetwork(t, s.plan.network)
-		} else if agent := all[roleAgent][0]; !agent.Config.NetworkDisabled {
+		} else if agent := all[plan.RoleAgent][0]; !agent.Config.NetworkDisabled {
 			t.Errorf("the agent of an airtight trial is on %s", agent.HostConfig.NetworkMode)
 		}
 		checkUsers(t, s)
@@ -92,16 +93,16 @@ func checkUsers(t *testing.T, s *trialSandbox) {
 	t.Helper()
 	seen := map[string]string{}
 	for _, c := range s.plan.containers {
-		if c.container == "s1" { // without a shell
+		if c.Name == "s1" { // without a shell
 			continue
 		}
-		uid := mustSh(t, s, c.container, "id -u")
+		uid := mustSh(t, s, c.Name, "id -u")
 		if n, err := strconv.Atoi(uid); err != nil || n < highUsers || seen[uid] != "" {
-			t.Errorf("%s runs as %s, and so does %q", c.container, uid, seen[uid])
+			t.Errorf("%s runs as %s, and so does %q", c.Name, uid, seen[uid])
 		}
-		seen[uid] = c.container
-		if got, want := mustSh(t, s, c.container, "id -un; id -gn; getent passwd $(id -u)"), "waza\nwaza\nwaza:x:"+uid+":"+uid+"::"+sandbox.HomeDir+":/bin/sh"; got != want {
-			t.Errorf("%s finds itself as %q, want %q", c.container, got, want)
+		seen[uid] = c.Name
+		if got, want := mustSh(t, s, c.Name, "id -un; id -gn; getent passwd $(id -u)"), "waza\nwaza\nwaza:x:"+uid+":"+uid+"::"+sandbox.HomeDir+":/bin/sh"; got != want {
+			t.Errorf("%s finds itself as %q, want %q", c.Name, got, want)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		w.place(&p, placed, a)
 	}
 	for _, c := range placed {
-		if c.addr.IsValid() && c.container == sandbox.Agent {
+		if c.addr.IsValid() && c.Name == sandbox.Agent {
 			s.Servers = c.addr
 		}
 		if w.container != nil {
@@ -77,7 +77,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 			return nil, err
 		}
 		s.add(started)
-		if err := w.resolve(ctx, s.containers[c.container].Guest, guests.Names(t, c.container, s.Servers)); err != nil {
+		if err := w.resolve(ctx, s.containers[c.Name].Guest, guests.Names(t, c.Name, s.Servers)); err != nil {
 			return nil, err
 		}
 	}

@@ -69,7 +69,7 @@ func hostHasLinkAddress(ctx context.Context, s *trialSandbox) error {
 func serversOnNetwork(p *trialPlan, placed []containerPlan, a addresses) {
 	next := a.agent().Next()
 	for i, c := range placed {
-		if c.container != sandbox.Agent {
+		if c.Name != sandbox.Agent {
 			placed[i].addr, next = next, next.Next()
 			placed[i].host.NetworkMode = container.NetworkMode(p.network)
 			placed[i].host.SecurityOpt = placed[0].host.SecurityOpt // the agent's, which is for a bridge

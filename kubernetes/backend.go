@@ -325,7 +325,7 @@ func (b *Backend) Resolve(_ context.Context, i images.Image, _ *images.Lock) (im
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	in := b.planInput()
 	in.config.RemoveInterface = false
-	p, err := in.plan(&plan.Trial{Task: "waza-probe", Number: 1}, "host", "host-probe", sandbox.Container{CPUs: 0.1, Memory: 128 << 20}, map[string]int64{})
+	p, err := in.plan(&plan.Trial{Task: "waza-probe", Number: 1}, plan.NamedContainer{Name: "host", Role: "host-probe", Container: sandbox.Container{CPUs: 0.1, Memory: 128 << 20}})
 	if err != nil {
 		return nil, err
 	}

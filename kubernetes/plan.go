@@ -63,49 +63,24 @@ type planInput struct {
 // planTrial decides which pods a trial has.
 func planTrial(t *plan.Trial, in planInput) ([]podPlan, error) {
 	var all []podPlan
-	add := func(container, role string, c sandbox.Container, disks map[string]int64) error {
-		p, err := in.plan(t, container, role, c, disks)
+	for _, c := range t.SandboxContainers() {
+		p, err := in.plan(t, c)
 		all = append(all, p)
-		return err
-	}
-	if !t.ServersOnly {
-		if err := add(sandbox.Agent, "agent", t.Agent.Container, map[string]int64{sandbox.WorkspaceDir: t.Agent.Disk}); err != nil {
+		if err != nil {
 			return all, err
-		}
-	}
-	for _, server := range t.Servers {
-		if server.Remote || server.Shared && !t.ServersOnly {
-			continue
-		}
-		if err := add(server.Name, "server", server.Container, disksOf(server.Writable, server.Disk)); err != nil {
-			return all, err
-		}
-		for _, service := range server.Services {
-			name := sandbox.ServiceName(server.Name, service.Name)
-			if err := add(name, "service", service.Container, disksOf(service.Writable, service.Disk)); err != nil {
-				return all, err
-			}
 		}
 	}
 	return all, nil
 }
 
-func disksOf(dirs []string, size int64) map[string]int64 {
-	disks := map[string]int64{}
-	for _, dir := range dirs {
-		disks[dir] = size
-	}
-	return disks
-}
-
 // plan gives every pod the same walls: no capability, no way to gain one, a read-only root, no
 // token of the cluster, no name server except its own guest, hard limits.
-func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Container, disks map[string]int64) (podPlan, error) {
+func (in planInput) plan(t *plan.Trial, c plan.NamedContainer) (podPlan, error) {
 	image, ok := in.images.Images[c.Image]
 	if !ok {
 		return podPlan{}, fmt.Errorf("the cluster has no image %q; run waza images push for this eval", c.Image)
 	}
-	p := podPlan{container: container, image: image}
+	p := podPlan{container: c.Name, image: image}
 	if p.user, p.insists = image.UserOf(c.User); p.insists == "" {
 		p.user = in.user()
 	}
@@ -116,9 +91,9 @@ func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Contai
 	p.pod = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: in.newName(), OwnerReferences: []metav1.OwnerReference{in.owner},
-			Labels: map[string]string{labelRun: in.run, labelRole: role},
+			Labels: map[string]string{labelRun: in.run, labelRole: c.Role},
 			Annotations: map[string]string{
-				annotationTrial: t.Label(), annotationContainer: container,
+				annotationTrial: t.Label(), annotationContainer: c.Name,
 				"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			},
 		},
@@ -130,9 +105,13 @@ func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Contai
 	pod := p.pod.Spec.SecurityContext
 	pod.RunAsUser, pod.RunAsGroup = &uid, &gid
 	guest := &p.pod.Spec.Containers[0]
-	guest.Resources = in.resources(c)
+	guest.Resources = in.resources(c.Container)
 	if isProbe(t) {
 		in.gather(p.pod)
+	}
+	disks := map[string]int64{}
+	for _, dir := range c.Writable {
+		disks[dir] = c.Disk
 	}
 	if c.Disk > 0 {
 		for _, dir := range []string{scratchDir, sandbox.HomeDir} {
@@ -164,14 +143,14 @@ func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Contai
 		own.Resources = guest.Resources
 		p.pod.Spec.InitContainers = append(p.pod.Spec.InitContainers, own)
 	}
-	if container == sandbox.Agent {
+	if c.Role == plan.RoleAgent {
 		p.pod.Annotations[annotationMCP] = t.MCPJSON
 		p.pod.Spec.Volumes = append(p.pod.Spec.Volumes, corev1.Volume{Name: mcpVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 			Items: []corev1.DownwardAPIVolumeFile{{Path: "mcp.json", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotationMCP + "']"}}},
 		}}})
 		guest.VolumeMounts = append(guest.VolumeMounts, corev1.VolumeMount{Name: mcpVolume, MountPath: sandbox.MCPConfigPath, SubPath: "mcp.json", ReadOnly: true})
 	}
-	p.pod.Spec.HostAliases = aliases(guests.Hosts(t, container, guests.Airtight))
+	p.pod.Spec.HostAliases = aliases(guests.Hosts(t, c.Name, guests.Airtight))
 	return p, nil
 }
 

@@ -89,7 +89,7 @@ func TestUsersAndDirectories(t *testing.T) {
 	}
 	in := input()
 	in.images.Images["team/toor"] = guests.Image{Reference: "r", User: "toor", Users: map[string]string{"toor": "0:0"}}
-	if _, err := in.plan(&plan.Trial{Number: 1}, "s", "server", sandbox.Container{Image: "team/toor"}, map[string]int64{}); err == nil || !strings.Contains(err.Error(), "is root; name another user") {
+	if _, err := in.plan(&plan.Trial{Number: 1}, plan.NamedContainer{Name: "s", Container: sandbox.Container{Image: "team/toor"}}); err == nil || !strings.Contains(err.Error(), "is root; name another user") {
 		t.Errorf("a user that the image maps to root: %v", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestUsersAndDirectories(t *testing.T) {
 func TestRemoveInterface(t *testing.T) {
 	in := input()
 	in.config.RemoveInterface = true
-	p, err := in.plan(&plan.Trial{Number: 1}, "s", "server", sandbox.Container{CPUs: 1, Memory: 1 << 20}, map[string]int64{})
+	p, err := in.plan(&plan.Trial{Number: 1}, plan.NamedContainer{Name: "s", Container: sandbox.Container{CPUs: 1, Memory: 1 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}

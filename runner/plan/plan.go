@@ -202,7 +202,7 @@ func planPods(t *Trial, e *eval.Eval) error {
 		key, instead string
 	}{
 		{isolation.Network == "bridge", "network: bridge", "pods of a trial have no network between them: leave it out, or set it to airtight"},
-		{isolation.Workspace == "volume", "workspace: volume", "the workspace of a pod is in memory: leave it out, or set it to tmpfs"},
+		{isolation.Workspace == WorkspaceVolume, "workspace: volume", "the workspace of a pod is in memory: leave it out, or set it to tmpfs"},
 		{isolation.Runtime != "", "runtime", "it is a runtime of Docker's: set kubernetes.runtime_class"},
 	} {
 		if cannot.is {

@@ -63,6 +63,9 @@ type Trial struct {
 	Trigger bool `json:"trigger_test,omitempty"`
 }
 
+// WorkspaceVolume is the workspace of a trial that has a volume for it, of any size.
+const WorkspaceVolume = "volume"
+
 // NetworkNone is the network of a trial without isolation, which uses that of the machine.
 const NetworkNone = "none"
 
@@ -160,8 +163,50 @@ func (t *Trial) Label() string {
 	return t.ID().String()
 }
 
-// Containers returns the containers of the trial's sandbox: the agent's, and those of servers
-// and their services.
+// Roles of the containers of a sandbox.
+const (
+	RoleAgent   = "agent"
+	RoleServer  = "server"
+	RoleService = "service"
+)
+
+// NamedContainer is a container of a trial's own sandbox.
+type NamedContainer struct {
+	sandbox.Container
+	Name     string   // [sandbox.Agent], the name of a server, or see [sandbox.ServiceName]
+	Role     string   // such as RoleAgent
+	Writable []string // directories of the size Disk, in addition to scratch and home
+	Health   bool     // it is a service that its image's health check calls ready
+}
+
+// SandboxContainers returns the containers of the trial's own sandbox: the agent's, and those of
+// the servers that live as long as the sandbox, each before those of its services.
+func (t *Trial) SandboxContainers() []NamedContainer {
+	var all []NamedContainer
+	if !t.ServersOnly {
+		agent := NamedContainer{Container: t.Agent.Container, Name: sandbox.Agent, Role: RoleAgent}
+		if t.Workspace != WorkspaceVolume {
+			agent.Writable = []string{sandbox.WorkspaceDir}
+		}
+		all = append(all, agent)
+	}
+	for _, server := range t.Servers {
+		if server.Remote || server.Shared && !t.ServersOnly {
+			continue
+		}
+		all = append(all, NamedContainer{Container: server.Container, Name: server.Name, Role: RoleServer, Writable: server.Writable})
+		for _, service := range server.Services {
+			all = append(all, NamedContainer{
+				Container: service.Container, Name: sandbox.ServiceName(server.Name, service.Name),
+				Role: RoleService, Writable: service.Writable, Health: service.Ready.Health,
+			})
+		}
+	}
+	return all
+}
+
+// Containers returns the containers that the trial uses: the agent's, and those of all servers,
+// shared ones too, and of their services.
 func (t *Trial) Containers() []sandbox.Container {
 	all := []sandbox.Container{t.Agent.Container}
 	for _, server := range t.Servers {
