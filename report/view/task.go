@@ -183,6 +183,20 @@ func Gather[T comparable](tasks []results.Task, say func(results.RunResult) []T)
 	return all
 }
 
+// Failure is how a trial that did not pass ended, and all the reasons.
+type Failure struct{ Outcome, Reasons string }
+
+// Failures groups the trials that did not pass by how and why. Reasons are shortened to most
+// bytes.
+func Failures(tasks []results.Task, most int) []Alike[Failure] {
+	return Gather(tasks, func(r results.RunResult) []Failure {
+		if r.Outcome == evidence.ClassPass {
+			return nil
+		}
+		return []Failure{{r.Outcome.With(r.Reason), text.Shorten(strings.Join(WhyOf(r).Reasons(), "\n"), most)}}
+	})
+}
+
 // Why is why a trial did not pass; empty if it passed. Its texts are untrusted.
 type Why struct {
 	Own     string // reason for the trial's class, which may name graders; may be empty
