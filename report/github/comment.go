@@ -106,13 +106,13 @@ func taskRow(t view.Task) []string {
 // attack is shown first.
 func ends(t view.Task) string {
 	var said []string
-	if t.Attacked {
+	if t.Attacked() {
 		said = append(said, code(results.AttackSucceeded))
 	}
 	for _, c := range t.Outcomes {
 		text, all := code(string(c.Class)), c.Trials == len(t.Runs)
 		switch {
-		case all && t.Attacked && c.Class == evidence.ClassPass:
+		case all && t.Attacked() && c.Class == evidence.ClassPass:
 			continue
 		case !all:
 			text = fmt.Sprintf("%d %s", c.Trials, text)
