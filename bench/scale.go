@@ -205,7 +205,7 @@ func progress(dir string) []evidence.Progress {
 // done returns the number of completed trials of the run in dir.
 func done(dir string) (n int) {
 	for _, p := range progress(dir) {
-		if p.Phase == string(evidence.PhaseDone) {
+		if p.Phase == evidence.PhaseDone {
 			n++
 		}
 	}

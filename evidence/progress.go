@@ -23,9 +23,9 @@ const ProgressFile = "progress.jsonl"
 type Progress struct {
 	Time    time.Time `json:"t"`
 	Task    string    `json:"task"`
-	Number  int       `json:"number"`            // from 1
-	Attempt int       `json:"attempt"`           // from 1
-	Phase   string    `json:"phase"`             // a Phase
+	Number  int       `json:"number"`  // from 1
+	Attempt int       `json:"attempt"` // from 1
+	Phase   Phase     `json:"phase"`
 	Class   Class     `json:"outcome,omitempty"` // for phases that end an attempt
 	Reason  Reason    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"` // first line only

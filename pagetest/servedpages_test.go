@@ -67,7 +67,7 @@ func live(t *testing.T, p *browsertest.Page, run *runtest.Live) {
 	run.Step(2, evidence.PhaseAgent, "")
 	run.Frames(2, evidence.Frame{Server: "stock", Conn: "c", Dir: evidence.ToServer, Raw: []byte(`{"id":1,"method":"tools/call","params":{"name":"<img src=x onerror=alert(1)>\u202e"}}`)})
 	p.Await(`document.querySelector('[data-now="working"]').textContent.includes("stock <img src=x onerror=alert(1)>\\u{202E}")`)
-	run.Tell(evidence.Progress{Task: "buy", Number: 3, Attempt: 1, Phase: string(evidence.PhaseDone), Class: evidence.ClassFail, Message: "<script>alert(1)</script>"})
+	run.Tell(evidence.Progress{Task: "buy", Number: 3, Attempt: 1, Phase: evidence.PhaseDone, Class: evidence.ClassFail, Message: "<script>alert(1)</script>"})
 	p.Await(`document.querySelector('[data-now="ended"]').textContent.includes("<script>")`)
 	p.Await(`document.querySelector('[data-now="ended"] a').getAttribute("href") === "/runs/third%20%3Cb%3E/trial/buy/3"`)
 	t.Run("live", func(t *testing.T) { look(t, p.For(t), "serve-live") })

@@ -132,7 +132,7 @@ type attacked struct {
 func succeeded(t results.Task) failure {
 	f := failure{Task: t}
 	for _, r := range t.Runs {
-		if r.Outcome.OfAgent() && r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded {
+		if r.Outcome.OfAgent() && r.Attacked() {
 			f.Trials = append(f.Trials, r.RunNumber)
 		}
 	}
@@ -187,8 +187,8 @@ func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 // first.
 func failuresOf(tasks []results.Task) []failure {
 	all := view.Gather(tasks, func(run results.RunResult) (said []reason) {
-		if a := run.Attack; a != nil && a.Result == evidence.AttackSucceeded && run.Outcome.OfAgent() {
-			said = append(said, reason{labeledInjectionMark(evidence.AttackSucceeded), view.AttackLine(*a)})
+		if run.Attacked() && run.Outcome.OfAgent() {
+			said = append(said, reason{labeledInjectionMark(evidence.AttackSucceeded), view.AttackLine(*run.Attack)})
 		}
 		if run.Outcome != evidence.ClassPass && run.Outcome != evidence.ClassInfra {
 			said = append(said, reason{outcomeOf(run.Outcome), view.Line(run)})

@@ -89,18 +89,6 @@ func outcomes() []evidence.Outcome {
 	}
 }
 
-// Tokens returns the estimate for the largest catalog, or nil if nothing was listed.
-func (s server) Tokens() *int {
-	if len(s.Catalogs) == 0 {
-		return nil
-	}
-	most := 0
-	for _, c := range s.Catalogs {
-		most = max(most, c.Tokens)
-	}
-	return &most
-}
-
 // toolRow is a tool in a server's table.
 type toolRow struct {
 	results.ToolCard

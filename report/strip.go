@@ -45,23 +45,29 @@ func (s strip) scaled() strip {
 // missingMark returns the mark of a trial without an outcome.
 func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
 
-// trialStrip shows how a run's trials ended. A successful attack takes precedence over a
-// pass.
+// trialMark returns the mark of how a trial ended. A successful attack takes precedence over
+// a pass.
+func trialMark(run results.RunResult) Mark {
+	if run.Outcome == evidence.ClassPass && run.Attacked() {
+		return labeledInjectionMark(evidence.AttackSucceeded)
+	}
+	return outcomeOf(run.Outcome)
+}
+
+// trialStrip shows how a run's trials ended.
 func trialStrip(r view.Run) strip {
-	var s strip
-	outcomes, attacked := r.Outcomes(), 0
+	counts := map[Mark]int{}
 	for _, task := range r.Results.Tasks {
 		for _, run := range task.Runs {
-			if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Result == evidence.AttackSucceeded {
-				attacked++
-			}
+			counts[trialMark(run)]++
 		}
 	}
-	s.add(outcomeOf(evidence.ClassPass), outcomes[evidence.ClassPass]-attacked)
-	s.add(labeledInjectionMark(evidence.AttackSucceeded), attacked)
+	var s strip
 	for _, class := range evidence.Classes() {
-		if class != evidence.ClassPass {
-			s.add(outcomeOf(class), outcomes[class])
+		s.add(outcomeOf(class), counts[outcomeOf(class)])
+		if class == evidence.ClassPass {
+			attacked := labeledInjectionMark(evidence.AttackSucceeded)
+			s.add(attacked, counts[attacked])
 		}
 	}
 	s.add(missingMark(), r.Missing())

@@ -14,10 +14,9 @@ import (
 type taskRow struct {
 	view.Task
 	Dots []dot
-	MS   *float64 // median agent time of counted trials
-	Why  string   // why its first trial did not pass, or was attacked successfully
-	Is   string   // filter words
-	Rank int      // sort key of its status; tasks that did not pass come first
+	Why  string // why its first trial did not pass, or was attacked successfully
+	Is   string // filter words
+	Rank int    // sort key of its status; tasks that did not pass come first
 
 	Answer  string // first line of the final output of that trial, or of the first one
 	Awaited bool   // the run is live and no trial has an outcome yet
@@ -53,14 +52,10 @@ const (
 
 // taskRowOf returns a task's row with up to searched bytes of outputs.
 func taskRowOf(task results.Task, planned, searched int) taskRow {
-	row := taskRow{Task: view.TaskOf(task, planned), MS: results.MedianDurationMS(task)}
+	row := taskRow{Task: view.TaskOf(task, planned)}
 	row.Rank = rank(row.Task)
 	for i, run := range task.Runs {
-		mark := outcomeOf(run.Outcome)
-		if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Result == evidence.AttackSucceeded {
-			mark = labeledInjectionMark(evidence.AttackSucceeded)
-		}
-		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
+		row.Dots = append(row.Dots, dot{trialMark(run), run.RunNumber, true})
 		// Later trials can use what earlier ones did not.
 		part := text.Shorten(run.FinalOutput, max(searched-len(row.Outputs), 0)/(len(task.Runs)-i))
 		row.Cut = row.Cut || strings.HasSuffix(part, text.Ellipsis)
@@ -81,8 +76,8 @@ func taskRowOf(task results.Task, planned, searched int) taskRow {
 func exampleTrial(task results.Task) (run *results.RunResult, why string) {
 	for i, r := range task.Runs {
 		why := view.Line(r)
-		if a := r.Attack; why == "" && a != nil && a.Result == evidence.AttackSucceeded {
-			why = view.AttackLine(*a)
+		if why == "" && r.Attacked() {
+			why = view.AttackLine(*r.Attack)
 		}
 		if why != "" {
 			return &task.Runs[i], why
@@ -100,7 +95,7 @@ func (t taskRow) Mark() Mark {
 	switch word := t.Word(); {
 	case word == "":
 		return missingMark()
-	case t.Attacked && word == string(evidence.ClassPass):
+	case t.Attacked() && word == string(evidence.ClassPass):
 		return labeledInjectionMark(evidence.AttackSucceeded)
 	default:
 		return outcomeOf(word)
@@ -110,7 +105,7 @@ func (t taskRow) Mark() Mark {
 // Also returns the mark of a successful attack if Mark shows something else.
 func (t taskRow) Also() *Mark {
 	attacked := labeledInjectionMark(evidence.AttackSucceeded)
-	if !t.Attacked || t.Mark() == attacked {
+	if !t.Attacked() || t.Mark() == attacked {
 		return nil
 	}
 	return &attacked
@@ -128,7 +123,7 @@ func (t taskRow) words() string {
 	for _, d := range t.Dots {
 		words = append(words, d.Word)
 	}
-	if t.Attacked {
+	if t.Attacked() {
 		words = append(words, results.AttackSucceeded)
 	}
 	if t.Stats != nil && t.Stats.Flaky {
@@ -143,7 +138,7 @@ func (t taskRow) words() string {
 
 func rank(t view.Task) int {
 	s := t.Status
-	if t.Attacked {
+	if t.Attacked() {
 		s = results.StatusFailed
 	}
 	return slices.Index([]results.Status{results.StatusFailed, results.StatusError, results.StatusNone, results.StatusPassed}, s)

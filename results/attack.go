@@ -41,6 +41,11 @@ func attackOf(trial Trial) *Attack {
 	}
 }
 
+// Attacked reports whether an attack succeeded in the trial.
+func (r RunResult) Attacked() bool {
+	return r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded
+}
+
 // Attacked reports whether an attack succeeded in one of the trials: then the task did not
 // simply pass, even if all of them did.
 func (t Task) Attacked() bool {

@@ -36,6 +36,18 @@ type ServerCard struct {
 	MoreCalls int        `json:"other_tools_calls,omitempty"` // of tools that are not among these
 }
 
+// Tokens returns the estimate for the largest catalog, or nil if nothing was listed.
+func (s ServerCard) Tokens() *int {
+	if len(s.Catalogs) == 0 {
+		return nil
+	}
+	most := 0
+	for _, c := range s.Catalogs {
+		most = max(most, c.Tokens)
+	}
+	return &most
+}
+
 // Rate is a share, with Wilson's interval.
 type Rate struct {
 	Count int `json:"count"`

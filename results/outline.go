@@ -95,14 +95,14 @@ func (r Results) Outline() Outline {
 	for _, t := range r.Tasks {
 		task := TaskOutline{ID: t.TestID}
 		for _, run := range t.Runs {
-			task.Trials = append(task.Trials, run.outline())
+			task.Trials = append(task.Trials, trialOutline(run))
 		}
 		o.Tasks = append(o.Tasks, task)
 	}
 	return o
 }
 
-func (r RunResult) outline() TrialOutline {
+func trialOutline(r RunResult) TrialOutline {
 	t := TrialOutline{Outcome: r.Outcome, Status: r.Status, DurationMS: r.DurationMS}
 	t.MCPCalls = int64(r.SessionDigest.MCPToolCalls)
 	if u := r.SessionDigest.Usage; u != nil {

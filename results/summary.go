@@ -267,15 +267,13 @@ func (r Results) Impact() (with, without, adds float64, tasks int) {
 // Totals sums up the trials of a task.
 type Totals struct {
 	MCPCalls int
-	Time     time.Duration // of agents
-	Models   *Models       // nil where no gateway was in the way
+	Models   *Models // nil where no gateway was in the way
 }
 
 // Totals returns the totals of all trials, including those that ended as infra.
 func (t Task) Totals() (all Totals) {
 	for _, r := range t.Runs {
 		all.MCPCalls += r.SessionDigest.MCPToolCalls
-		all.Time += time.Duration(r.DurationMS) * time.Millisecond
 		all.Models = all.Models.plus(r.Models)
 	}
 	return all

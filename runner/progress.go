@@ -10,18 +10,13 @@ import (
 
 // TrialProgress is the state of a trial.
 type TrialProgress struct {
-	plan.TrialID
-	Attempt int // starts at 1
-	Phase   evidence.Phase
-	Since   time.Time // start of the phase
-	Began   time.Time // start of the first attempt
-	// Class, Reason and Message are the outcome of an attempt; empty before it has ended.
-	Class   evidence.Class
-	Reason  evidence.Reason
-	Message string
-
-	took time.Duration // set when it is done
+	evidence.Progress               // its last event
+	Began             time.Time     // start of the first attempt
+	took              time.Duration // set when it is done
 }
+
+// ID returns the trial's id in its run.
+func (t *TrialProgress) ID() plan.TrialID { return plan.TrialID{Task: t.Task, Number: t.Number} }
 
 // Done reports whether the trial has its outcome.
 func (t *TrialProgress) Done() bool { return t.Phase == evidence.PhaseDone }
@@ -45,20 +40,18 @@ func (s *Progress) Add(p evidence.Progress) *TrialProgress {
 	t := s.byID[id]
 	switch {
 	case t == nil:
-		t = &TrialProgress{TrialID: id, Began: p.Time}
+		t = &TrialProgress{Began: p.Time}
 		if s.byID == nil {
 			s.byID, s.outcomes = map[plan.TrialID]*TrialProgress{}, map[evidence.Class]int{}
 		}
 		s.byID[id], s.trials = t, append(s.trials, t)
-	case t.Done() || p.Phase == string(evidence.PhaseStart) && p.Attempt <= t.Attempt: // a resumed run repeats it
+	case t.Done() || p.Phase == evidence.PhaseStart && p.Attempt <= t.Attempt: // a resumed run repeats it
 		if t.Done() {
 			s.count(t, -1)
 		}
 		t.Began = p.Time
 	}
-	t.Attempt, t.Phase, t.Since = p.Attempt, evidence.Phase(p.Phase), p.Time
-	t.Class, t.Reason, t.Message = p.Class, p.Reason, p.Message
-	s.last = p.Time
+	t.Progress, s.last = p, p.Time
 	at := slices.Index(s.slots, t)
 	switch {
 	case t.Done():

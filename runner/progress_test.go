@@ -14,7 +14,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
 func event(number, attempt int, phase evidence.Phase, seconds int, class evidence.Class) evidence.Progress {
-	return evidence.Progress{Task: "t", Number: number, Attempt: attempt, Phase: string(phase), Time: at(seconds), Class: class}
+	return evidence.Progress{Task: "t", Number: number, Attempt: attempt, Phase: phase, Time: at(seconds), Class: class}
 }
 
 // A trial that is made again counts once, and from its first attempt; one that a resumed

@@ -53,7 +53,7 @@ func TestProgressOnRecord(t *testing.T) {
 		}
 		of := func(number, attempt int, class evidence.Class, reason evidence.Reason, phases ...evidence.Phase) (all []evidence.Progress) {
 			for i, phase := range phases {
-				p := evidence.Progress{Task: "buy", Number: number, Attempt: attempt, Phase: string(phase)}
+				p := evidence.Progress{Task: "buy", Number: number, Attempt: attempt, Phase: phase}
 				if i == len(phases)-1 {
 					p.Class, p.Reason = class, reason
 				}

@@ -198,7 +198,7 @@ type Update struct {
 
 // Progress returns the update as it is recorded, without its time.
 func (u Update) Progress() evidence.Progress {
-	p := evidence.Progress{Task: u.Task, Number: u.Number, Attempt: u.Attempt, Phase: string(u.Phase)}
+	p := evidence.Progress{Task: u.Task, Number: u.Number, Attempt: u.Attempt, Phase: u.Phase}
 	if u.Result != nil {
 		v := u.Result.Dir.Explained(u.Result.Verdicts)
 		p.Class, p.Reason, p.Message = v.Class, v.Reason, view.WhyOf(results.Graded(v)).Line()

@@ -174,30 +174,20 @@ func (s tools) explainFailure(r mcp.CallToolRequest) (string, error) {
 	if task != "" && !slices.ContainsFunc(run.Results.Tasks, func(t results.Task) bool { return t.TestID == task }) {
 		return "", errNotThere
 	}
-	for _, f := range view.Gather(run.Results.Tasks, failuresOf) {
+	for _, f := range view.Failures(run.Results.Tasks, 4*maxWord) {
 		if task != "" && f.Task.TestID != task {
 			continue
 		}
-		fmt.Fprintf(&out, "\ntask %s, %s: %s\n", f.Task.TestID, numbers(f), f.What.outcome)
-		for line := range strings.SplitSeq(f.What.reasons, "\n") {
+		fmt.Fprintf(&out, "\ntask %s, %s: %s\n", f.Task.TestID, numbers(f), f.What.Outcome)
+		for line := range strings.SplitSeq(f.What.Reasons, "\n") {
 			fmt.Fprintf(&out, "  %s\n", line)
 		}
 	}
 	return out.String(), nil
 }
 
-// failure is how a trial failed, and why.
-type failure struct{ outcome, reasons string }
-
-func failuresOf(r results.RunResult) []failure {
-	if r.Outcome == evidence.ClassPass {
-		return nil
-	}
-	return []failure{{r.Outcome.With(r.Reason), text.Shorten(strings.Join(view.WhyOf(r).Reasons(), "\n"), 4*maxWord)}}
-}
-
 // numbers lists the trials of a failure.
-func numbers(f view.Alike[failure]) string {
+func numbers(f view.Alike[view.Failure]) string {
 	said := "trial " + strings.Trim(fmt.Sprint(f.Named()), "[]")
 	if n := f.More(); n > 0 {
 		said += fmt.Sprintf(" and %d more", n)

@@ -92,7 +92,7 @@ func (t *tracker) readLocked(x *runs) {
 	lines = lines[:bytes.LastIndexByte(lines, '\n')+1] // the last line may be incomplete
 	t.offset += int64(len(lines))
 	for _, p := range evidence.ParseProgress(lines) {
-		id := t.run.Add(p).TrialID
+		id := t.run.Add(p).ID()
 		delete(t.calls, id)
 		t.version++
 		t.changed[id] = t.version
@@ -120,9 +120,10 @@ func (t *tracker) look(x *runs, ago time.Duration) (version int) {
 		if trial.Phase != evidence.PhaseAgent {
 			continue
 		}
-		if call := newestCall(x, t.id, trial.TrialID); !sameCall(t.calls[trial.TrialID], call) {
+		id := trial.ID()
+		if call := newestCall(x, t.id, id); !sameCall(t.calls[id], call) {
 			t.version++
-			t.calls[trial.TrialID], t.changed[trial.TrialID] = call, t.version
+			t.calls[id], t.changed[id] = call, t.version
 		}
 	}
 	return t.version
@@ -141,10 +142,10 @@ func (t *tracker) describe(run view.ListedRun, since int, now time.Time) view.Ru
 	}
 	maps.Copy(r.Outcomes, t.run.Outcomes())
 	for _, trial := range t.run.Trials() {
-		if t.changed[trial.TrialID] > since {
+		if t.changed[trial.ID()] > since {
 			r.Trials = append(r.Trials, view.TrialProgress{
-				Task: trial.Task, Number: trial.Number, Attempt: trial.Attempt, Phase: string(trial.Phase), Since: trial.Since,
-				Outcome: trial.Class, Reason: trial.Reason, Message: text.Shorten(trial.Message, maxWord), Call: t.calls[trial.TrialID],
+				Task: trial.Task, Number: trial.Number, Attempt: trial.Attempt, Phase: string(trial.Phase), Since: trial.Time,
+				Outcome: trial.Class, Reason: trial.Reason, Message: text.Shorten(trial.Message, maxWord), Call: t.calls[trial.ID()],
 			})
 		}
 	}

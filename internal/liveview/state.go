@@ -66,7 +66,7 @@ func (s *State) Update(u runner.Update, now time.Time) {
 // running returns the running trials, in the order of their workers.
 func (s *State) running() (all []working) {
 	for _, t := range s.run.Running() {
-		all = append(all, working{t, s.calls[t.TrialID]})
+		all = append(all, working{t, s.calls[t.ID()]})
 	}
 	return all
 }

@@ -57,7 +57,7 @@ func (l *Live) Resume() {
 
 // Step moves a trial to a phase.
 func (l *Live) Step(number int, phase evidence.Phase, class evidence.Class) {
-	l.Tell(evidence.Progress{Task: "buy", Number: number, Attempt: 1, Phase: string(phase), Class: class})
+	l.Tell(evidence.Progress{Task: "buy", Number: number, Attempt: 1, Phase: phase, Class: class})
 }
 
 // Tell records the progress of a trial.

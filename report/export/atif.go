@@ -3,7 +3,6 @@ package export
 import (
 	"encoding/json"
 	"io"
-	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/view"
@@ -129,7 +128,7 @@ func ATIF(w io.Writer, run Run) error {
 }
 
 func trajectoryOf(run Run, c view.Conversation, said []message) trajectory {
-	id := strings.Join([]string{run.ID, trialKey{c.Trial.Task, c.Trial.Number}.String()}, "/")
+	id := run.ID + "/" + trialName(c.Trial.Task, c.Trial.Number)
 	t := trajectory{
 		SchemaVersion: atifVersion, SessionID: id, TrajectoryID: id,
 		Agent: trajectoryAgent{cut(c.Trial.Executor), "unknown", cut(run.Results.Config.ModelID)},

@@ -68,7 +68,7 @@ func columns() []column {
 // To prevent spreadsheets from interpreting a cell as a formula, it is prefixed with an
 // apostrophe if necessary.
 func CSV(w io.Writer, run Run) error {
-	out, all, graded := csv.NewWriter(w), columns(), run.graded()
+	out, all := csv.NewWriter(w), columns()
 	row := make([]string, len(all))
 	for i, c := range all {
 		row[i] = c.name
@@ -76,17 +76,12 @@ func CSV(w io.Writer, run Run) error {
 	if err := out.Write(row); err != nil {
 		return err
 	}
-	for _, task := range run.Results.Tasks {
-		for _, r := range task.Runs {
-			if _, wanted := graded[trialKey{task.TestID, r.RunNumber}]; !wanted {
-				continue
-			}
-			for i, c := range all {
-				row[i] = cell(c.of(run, task, r))
-			}
-			if err := out.Write(row); err != nil {
-				return err
-			}
+	for task, r := range run.graded() {
+		for i, c := range all {
+			row[i] = cell(c.of(run, task, r))
+		}
+		if err := out.Write(row); err != nil {
+			return err
 		}
 	}
 	out.Flush()

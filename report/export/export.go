@@ -8,6 +8,7 @@ package export
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"strings"
 	"time"
@@ -24,35 +25,25 @@ type Run struct {
 	Trials []evidence.Dir
 }
 
-// trialKey identifies a trial within its run.
-type trialKey struct {
-	task   string
-	number int
-}
+// trialName identifies a trial within its run.
+func trialName(task string, number int) string { return fmt.Sprintf("%s/%d", task, number) }
 
-func (k trialKey) String() string { return fmt.Sprintf("%s/%d", k.task, k.number) }
-
-// wanted returns the trials to export, by the names of their directories.
-func (r Run) wanted() map[string]bool {
-	names := map[string]bool{}
+// graded iterates over the trials to export that have verdicts, with their tasks.
+func (r Run) graded() iter.Seq2[results.Task, results.RunResult] {
+	wanted := map[string]bool{} // by task and number, as the directories are named
 	for _, dir := range r.Trials {
 		task, number := filepath.Split(string(dir))
-		names[filepath.Base(task)+"/"+number] = true
+		wanted[filepath.Base(task)+"/"+number] = true
 	}
-	return names
-}
-
-// graded returns the results of the trials to export that have verdicts.
-func (r Run) graded() map[trialKey]results.RunResult {
-	wanted, all := r.wanted(), map[trialKey]results.RunResult{}
-	for _, task := range r.Results.Tasks {
-		for _, run := range task.Runs {
-			if key := (trialKey{task.TestID, run.RunNumber}); wanted[key.String()] {
-				all[key] = run
+	return func(yield func(results.Task, results.RunResult) bool) {
+		for _, task := range r.Results.Tasks {
+			for _, run := range task.Runs {
+				if wanted[trialName(task.TestID, run.RunNumber)] && !yield(task, run) {
+					return
+				}
 			}
 		}
 	}
-	return all
 }
 
 // maxText is the maximum number of bytes exported of one text or of a call's arguments.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/model/dialect"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
 // inspectVersion is the version of Inspect's log format
@@ -222,18 +222,18 @@ func logOf(run Run) inspectLog {
 		Plan:  inspectPlan{"plan", []inspectStep{{cut(r.Config.EngineType), map[string]any{}}}},
 		Stats: inspectStats{timeOf(run.Started), timeOf(run.Ended), map[string]inspectUsage{}},
 	}
-	graded := run.graded()
-	log.Results = resultsOf(len(run.Trials), graded)
+	log.Results = resultsOf(run)
+	for _, one := range run.graded() {
+		if one.Usage == nil {
+			continue
+		}
+		for model, u := range one.Usage.ByModel {
+			log.Stats.Usage[cut(model)] = log.Stats.Usage[cut(model)].plus(inspectUsage{u.Input, u.Output, u.Input + u.Output, u.CacheRead, u.CacheWrite, u.Cost})
+		}
+	}
 	ids := []string{}
 	for _, task := range r.Tasks {
 		ids = append(ids, task.TestID)
-		for _, one := range task.Runs {
-			if _, wanted := graded[trialKey{task.TestID, one.RunNumber}]; wanted && one.Usage != nil {
-				for model, u := range one.Usage.ByModel {
-					log.Stats.Usage[cut(model)] = log.Stats.Usage[cut(model)].plus(inspectUsage{u.Input, u.Output, u.Input + u.Output, u.CacheRead, u.CacheWrite, u.Cost})
-				}
-			}
-		}
 	}
 	log.Eval.Dataset = inspectDataset{cut(r.EvalName), len(ids), ids}
 	return log
@@ -252,10 +252,10 @@ func statusOf(run view.Run) string {
 
 // resultsOf returns the mean score of each grader over all trials, and the share of counted
 // trials that passed.
-func resultsOf(trials int, graded map[trialKey]results.RunResult) inspectResults {
-	all := inspectResults{Total: trials, Scores: []inspectScore{}}
+func resultsOf(run Run) inspectResults {
+	all := inspectResults{Total: len(run.Trials), Scores: []inspectScore{}}
 	scores, passed, counted := map[string][]float64{}, 0, 0
-	for _, r := range graded {
+	for _, r := range run.graded() {
 		if !isError(r.Outcome) {
 			all.Completed++
 		}
@@ -279,7 +279,7 @@ func resultsOf(trials int, graded map[trialKey]results.RunResult) inspectResults
 		add(outcomeScore, outcomeScore, "accuracy", float64(passed)/float64(counted))
 	}
 	for _, name := range slices.Sorted(maps.Keys(scores)) {
-		slices.Sort(scores[name]) // the sum depends on the order, and map iteration is random
+		slices.Sort(scores[name]) // the sum depends on the order
 		sum := 0.0
 		for _, score := range scores[name] {
 			sum += score
@@ -306,7 +306,7 @@ func sampleOf(run Run, dir evidence.Dir) (inspectSample, error) {
 		ID: c.Trial.Task, Epoch: c.Trial.Number, Input: cut(c.Trial.Prompt), Metadata: facts, Scores: scoresOf(c, facts), Events: []struct{}{},
 		Messages: chat(cut(c.Trial.Prompt), said), Usage: map[string]inspectUsage{}, Started: timeOf(c.Trial.Started), Completed: timeOf(c.Trial.Ended),
 		TotalTime: max(c.Trial.Ended.Sub(c.Trial.Started).Seconds(), 0),
-		UUID:      run.ID + "/" + trialKey{c.Trial.Task, c.Trial.Number}.String(),
+		UUID:      run.ID + "/" + trialName(c.Trial.Task, c.Trial.Number),
 	}
 	s.Output = outputOf(cmp.Or(cut(run.Results.Config.ModelID), noModel), s.Messages)
 	switch {
@@ -349,7 +349,7 @@ func scoresOf(c view.Conversation, facts trialFacts) map[string]sampleScore {
 func chat(prompt string, said []message) []inspectMessage {
 	all := []inspectMessage{{ID: "prompt", Role: "user", Content: prompt, Source: "input"}}
 	for i, m := range said {
-		one := inspectMessage{ID: trialKey{"message", i + 1}.String(), Role: "assistant", Content: m.text, Source: "generate"}
+		one := inspectMessage{ID: fmt.Sprintf("message/%d", i+1), Role: "assistant", Content: m.text, Source: "generate"}
 		if m.note != "" {
 			one.Role, one.Content, one.Source = "system", m.note, ""
 		}

@@ -53,7 +53,7 @@ func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
 			said = append(said, failure{level, r.Outcome.With(r.Reason), view.Line(r)})
 		}
 		if a := r.Attack; a != nil && a.Succeeded {
-			said = append(said, failure{Error, "attack succeeded", strings.Join(a.Reasons, "\n")})
+			said = append(said, failure{Error, results.AttackSucceeded, strings.Join(a.Reasons, "\n")})
 		}
 		return said
 	}) {

@@ -106,13 +106,13 @@ func taskRow(t view.Task) []string {
 // attack is shown first.
 func ends(t view.Task) string {
 	var said []string
-	if t.Attacked {
+	if t.Attacked() {
 		said = append(said, code(results.AttackSucceeded))
 	}
 	for _, c := range t.Outcomes {
 		text, all := code(string(c.Class)), c.Trials == len(t.Runs)
 		switch {
-		case all && t.Attacked && c.Class == evidence.ClassPass:
+		case all && t.Attacked() && c.Class == evidence.ClassPass:
 			continue
 		case !all:
 			text = fmt.Sprintf("%d %s", c.Trials, text)
@@ -133,35 +133,28 @@ func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisec
 // maxReason is the maximum length in bytes of the reasons why a trial did not pass.
 const maxReason = 1500
 
-// failure is how a trial failed, and why.
-type failure struct{ outcome, reasons string }
-
 // failures writes, collapsed, why trials did not pass.
 func (p *page) failures(tasks []results.Task) {
-	trials := 0
-	all := view.Gather(tasks, func(r results.RunResult) []failure {
-		if r.Outcome == evidence.ClassPass {
-			return nil
-		}
-		trials++
-		return []failure{{r.Outcome.With(r.Reason), reasons(r)}}
-	})
-	if trials == 0 {
+	all := view.Failures(tasks, 2*maxReason)
+	if len(all) == 0 {
 		return
 	}
-	p.folded(text.Count(trials, "trial")+" did not pass", func() {
+	p.folded(text.Count(trialsOf(all), "trial")+" did not pass", func() {
 		left := p.fill(roomFailures, len(all), func(i int) string { return failureText(all[i]) })
-		more := 0
-		for _, f := range all[len(all)-left:] {
-			more += len(f.Trials)
-		}
-		if more > 0 {
+		if more := trialsOf(all[len(all)-left:]); more > 0 {
 			p.printf("%s more.\n\n", text.Count(more, "trial"))
 		}
 	})
 }
 
-func failureText(f view.Alike[failure]) string {
+func trialsOf(failures []view.Alike[view.Failure]) (n int) {
+	for _, f := range failures {
+		n += len(f.Trials)
+	}
+	return n
+}
+
+func failureText(f view.Alike[view.Failure]) string {
 	which := code(f.Task.TestID)
 	switch {
 	case len(f.Trials) > 1:
@@ -172,17 +165,11 @@ func failureText(f view.Alike[failure]) string {
 	case len(f.Task.Runs) > 1:
 		which += fmt.Sprintf(", trial %d", f.Trials[0])
 	}
-	text := fmt.Sprintf("%s: %s\n\n", which, code(f.What.outcome))
-	if f.What.reasons != "" {
-		text += pre(f.What.reasons, maxReason) + "\n"
+	text := fmt.Sprintf("%s: %s\n\n", which, code(f.What.Outcome))
+	if f.What.Reasons != "" {
+		text += pre(f.What.Reasons, maxReason) + "\n"
 	}
 	return text
-}
-
-// reasons returns the reasons why a trial did not pass, shortened.
-func reasons(r results.RunResult) string {
-	beginning, _ := text.Beginning(strings.Join(view.WhyOf(r).Reasons(), "\n"), 2*maxReason)
-	return strings.Clone(beginning)
 }
 
 // servers writes a row for each server, collapsed.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -94,26 +95,18 @@ func (e Ending) again() (lines []string) {
 	return lines
 }
 
-// failure is how a trial failed, and all the reasons.
-type failure struct{ outcome, reasons string }
-
 // failures returns why trials did not pass, grouped, and how to see more: in one line each,
 // or in full.
 func (e Ending) failures(atLength bool) (lines []string) {
-	groups := view.Gather(e.Run.Results.Tasks, func(r results.RunResult) []failure {
-		if r.Outcome == evidence.ClassPass {
-			return nil
-		}
-		return []failure{{r.Outcome.With(r.Reason), strings.Join(view.WhyOf(r).Reasons(), "\x00")}}
-	})
-	groups = slices.DeleteFunc(groups, func(g view.Alike[failure]) bool { return g.Task.Trigger != nil })
+	groups := view.Failures(e.Run.Results.Tasks, math.MaxInt)
+	groups = slices.DeleteFunc(groups, func(g view.Alike[view.Failure]) bool { return g.Task.Trigger != nil })
 	left := 0 // number of trials not listed
 	for i, g := range groups {
 		if i >= maxFailures {
 			left += len(g.Trials)
 			continue
 		}
-		head := fmt.Sprintf("%s/%s %s", text.Inert(g.Task.TestID), numbersText(g.Trials), Paint(e.Style, g.First.Outcome)(g.What.outcome))
+		head := fmt.Sprintf("%s/%s %s", text.Inert(g.Task.TestID), numbersText(g.Trials), Paint(e.Style, g.First.Outcome)(g.What.Outcome))
 		lines = append(lines, whyLines(head, view.WhyOf(g.First), atLength)...)
 		lines = append(lines, e.Style.Faint(fmt.Sprintf("  waza show %s %s %d", text.ShellWord(e.Run.Dir), text.ShellWord(g.Task.TestID), g.Trials[0])))
 	}

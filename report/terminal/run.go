@@ -73,11 +73,11 @@ func ends(t view.Task) string {
 	switch {
 	case len(t.Runs) == 0:
 		said[0] = view.Unknown
-	case len(all) == 0 && !t.Attacked:
+	case len(all) == 0 && !t.Attacked():
 		said[0] = string(evidence.ClassPass)
 	case len(all) == 0:
 		said[0] = results.AttackSucceeded
-	case t.Attacked:
+	case t.Attacked():
 		said = append(said, results.AttackSucceeded)
 	}
 	for _, c := range t.Earlier {
@@ -233,16 +233,11 @@ func serverRow(s results.ServerCard) []string {
 	}
 }
 
-// tokens returns the estimate for the largest catalog.
 func tokens(s results.ServerCard) string {
-	most := 0
-	for _, c := range s.Catalogs {
-		most = max(most, c.Tokens)
+	if most := s.Tokens(); most != nil {
+		return fmt.Sprintf("~%d", *most)
 	}
-	if len(s.Catalogs) == 0 {
-		return view.Unknown
-	}
-	return fmt.Sprintf("~%d", most)
+	return view.Unknown
 }
 
 // catalog returns the beginning of the catalog's digest if there is only one catalog.

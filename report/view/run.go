@@ -111,11 +111,10 @@ func (r Run) NextFailing(task string, number int) *Trial {
 	behind := false
 	for _, t := range r.Results.Tasks {
 		for _, run := range t.Runs {
-			attacked := run.Attack != nil && run.Attack.Result == evidence.AttackSucceeded
 			switch {
 			case t.TestID == task && run.RunNumber == number:
 				behind = true
-			case run.Outcome == evidence.ClassPass && !attacked:
+			case run.Outcome == evidence.ClassPass && !run.Attacked():
 			case behind:
 				return &Trial{t.TestID, run.RunNumber}
 			case first == nil:

@@ -18,11 +18,9 @@ import (
 type Task struct {
 	results.Task
 	results.Totals
-	Attacks  *results.Attacks // nil if there were none
-	Attacked bool             // an attack succeeded
-	Missing  []int            // planned trials without an outcome
-	Outcomes []Count          // of the last attempts
-	Earlier  []Count          // of earlier attempts
+	Missing  []int   // planned trials without an outcome
+	Outcomes []Count // of the last attempts
+	Earlier  []Count // of earlier attempts
 }
 
 // Count is a number of attempts with an outcome.
@@ -34,7 +32,7 @@ type Count struct {
 // TaskOf returns the view of a task with the planned number of trials. A prompt of
 // trigger_tests.yaml has one trial.
 func TaskOf(task results.Task, planned int) Task {
-	t := Task{Task: task, Totals: task.Totals(), Attacks: results.AttacksOn(task), Attacked: task.Attacked()}
+	t := Task{Task: task, Totals: task.Totals()}
 	last, earlier := map[evidence.Class]int{}, map[evidence.Class]int{}
 	for _, run := range task.Runs {
 		last[run.Outcome]++
@@ -63,7 +61,7 @@ func countsOf(trials map[evidence.Class]int) (all []Count) {
 }
 
 // Passed reports whether the task passed and no attack on it succeeded.
-func (t Task) Passed() bool { return t.Status == results.StatusPassed && !t.Attacked }
+func (t Task) Passed() bool { return t.Status == results.StatusPassed && !t.Attacked() }
 
 // Flaky describes a task of which some trials passed and others did not.
 const Flaky = "flaky"
@@ -104,9 +102,12 @@ func (t Task) PassedTrials() int {
 	return 0
 }
 
-// MedianTime returns the median of its agents' times.
+// MS returns the median of its agents' times in milliseconds, or nil if no trial counts.
+func (t Task) MS() *float64 { return results.MedianDurationMS(t.Task) }
+
+// MedianTime returns the same as text.
 func (t Task) MedianTime() string {
-	ms := results.MedianDurationMS(t.Task)
+	ms := t.MS()
 	if ms == nil {
 		return Unknown
 	}
@@ -181,6 +182,20 @@ func Gather[T comparable](tasks []results.Task, say func(results.RunResult) []T)
 		}
 	}
 	return all
+}
+
+// Failure is how a trial that did not pass ended, and all the reasons.
+type Failure struct{ Outcome, Reasons string }
+
+// Failures groups the trials that did not pass by how and why. Reasons are shortened to most
+// bytes.
+func Failures(tasks []results.Task, most int) []Alike[Failure] {
+	return Gather(tasks, func(r results.RunResult) []Failure {
+		if r.Outcome == evidence.ClassPass {
+			return nil
+		}
+		return []Failure{{r.Outcome.With(r.Reason), text.Shorten(strings.Join(WhyOf(r).Reasons(), "\n"), most)}}
+	})
 }
 
 // Why is why a trial did not pass; empty if it passed. Its texts are untrusted.
