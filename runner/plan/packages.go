@@ -83,24 +83,6 @@ type Build struct {
 	Who   string // whose image it is, for messages
 }
 
-// Builds returns the images of the agent and the servers that are built from packages or source.
-func (t *Trial) Builds() []Build {
-	var all []Build
-	if t.Agent.Build != nil {
-		all = append(all, Build{*t.Agent.Build, t.Agent.Image, "agent"})
-	}
-	for _, s := range t.Servers {
-		who := fmt.Sprintf("server %q", s.Name)
-		switch {
-		case s.Build != nil:
-			all = append(all, Build{*s.Build, s.Image, who})
-		case s.Source != nil:
-			all = append(all, Build{s.Source, s.Image, who})
-		}
-	}
-	return all
-}
-
 // Missing returns the images of packages that are not resolved, without duplicates.
 func Missing(trials []*Trial) (all []images.Image) {
 	add := func(build *images.Image) {
