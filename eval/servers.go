@@ -88,7 +88,7 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 	}
 	_, err := mcpconfig.Variables(name, declared)
 	s.report(err)
-	server := declared
+	var server mcpconfig.Server
 	if s.eval.Local {
 		s.checkLocal(name, declared)
 		server = s.onThisMachine(declared)

@@ -180,7 +180,7 @@ func (m *model) addPictures(pictures []picture) {
 	}
 	parts := []part{{Type: "text", Text: "The pictures that the tools gave:"}}
 	for _, p := range pictures {
-		parts = append(parts, part{Type: "image_url", Image: &image{p}})
+		parts = append(parts, part{Type: "image_url", Image: map[string]picture{"url": p}})
 	}
 	m.request.Messages = append(m.request.Messages, message{Role: "user", Content: parts})
 }

@@ -265,11 +265,7 @@ func (b block) picture() (picture, bool) {
 
 // part is a part of a message with several parts.
 type part struct {
-	Type  string `json:"type"`
-	Text  string `json:"text,omitempty"`
-	Image *image `json:"image_url,omitempty"`
-}
-
-type image struct {
-	URL picture `json:"url"`
+	Type  string             `json:"type"`
+	Text  string             `json:"text,omitempty"`
+	Image map[string]picture `json:"image_url,omitempty"`
 }

@@ -91,9 +91,17 @@ func takes(c *cli.Command, least, most int, what string) error {
 	return usage("%s takes %s; %s; see %s --help", strings.TrimPrefix(c.FullName(), "waza "), what, wrong, c.FullName())
 }
 
-// withExitCode returns err with its own exit code, or with exitInfra if it has none. Errors
-// about a run directory that the user named, such as one that is in use, are usage errors.
-func withExitCode(err error) *exitError {
+// withExitCode returns nil or what [exitOf] does.
+func withExitCode(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitOf(err)
+}
+
+// exitOf returns err with its own exit code, or with exitInfra if it has none. Errors about a
+// run directory that the user named, such as one that is in use, are usage errors.
+func exitOf(err error) *exitError {
 	var mistake runner.Mistake
 	if errors.As(err, &mistake) || errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) || errors.Is(err, sandbox.ErrAlive) {
 		return &exitError{exitUsage, err}

@@ -91,12 +91,8 @@ func writeExport(s *state, run export.Run, f format, file string) error {
 	if file != "" {
 		return writeTo(file, to)
 	}
-	show := func() error { return s.printJSON(to) }
 	if f == formatCSV {
-		show = func() error { return to(s.stdout) }
+		return withExitCode(to(s.stdout))
 	}
-	if err := show(); err != nil {
-		return withExitCode(err)
-	}
-	return nil
+	return withExitCode(s.printJSON(to))
 }

@@ -98,12 +98,8 @@ func (f *workflow) places(r runner.Record) map[string]github.Place {
 
 // inRepository returns path relative to the root of the repository, or "" if it is outside.
 func (f *workflow) inRepository(path string) string {
-	absolute, err := filepath.Abs(path)
-	if err != nil || f.workspace == "" {
-		return ""
-	}
-	inside, err := filepath.Rel(f.workspace, absolute)
-	if err != nil || !filepath.IsLocal(inside) {
+	inside, err := relative(f.workspace, path)
+	if f.workspace == "" || err != nil || !filepath.IsLocal(inside) {
 		return ""
 	}
 	return filepath.ToSlash(inside)

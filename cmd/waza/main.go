@@ -43,7 +43,7 @@ func main() {
 	setHelp(width(os.Stdout))
 	if hasCluster && len(os.Args) == 2 && os.Args[1] == "shard" { // in a pod of waza run --shards
 		if err := runShard(s); err != nil {
-			os.Exit(s.end(withExitCode(err)))
+			os.Exit(s.end(exitOf(err)))
 		}
 		return
 	}

@@ -116,14 +116,10 @@ func checkDistinct(dirs []string) error {
 // writeTo writes the file of --output. Errors of opening it are usage errors.
 func writeTo(file string, write func(io.Writer) error) error {
 	err := evidence.WriteFileBy(file, write)
-	var place *fs.PathError
-	switch {
-	case errors.As(err, &place) && place.Path == file:
+	if place := (*fs.PathError)(nil); errors.As(err, &place) && place.Path == file {
 		return usage("--output: %w", place)
-	case err != nil:
-		return withExitCode(err)
 	}
-	return nil
+	return withExitCode(err)
 }
 
 func printPath(s *state, file string) error {

@@ -60,7 +60,10 @@ func rerun(ctx context.Context, s *state, c *cli.Command) error {
 	if o.out, o.Pace, err = readOutputAndPace(s, c); err != nil {
 		return err
 	}
-	ids := tasksOf(record)
+	var ids []string
+	for _, t := range record.Tasks {
+		ids = append(ids, t.ID)
+	}
 	if c.Bool("failed") {
 		if ids, err = record.NotPassed(dir); err != nil {
 			return withExitCode(err)
@@ -131,13 +134,6 @@ func selectAgain(s *state, tasks []eval.ResolvedTask, ids, globs []string) ([]ev
 		return nil, usage("no task that matches --task %s is to be run again; these are: %s", strings.Join(globs, " --task "), strings.Join(text.Few(ids, 8), ", "))
 	}
 	return again, nil
-}
-
-func tasksOf(r runner.Record) (ids []string) {
-	for _, t := range r.Tasks {
-		ids = append(ids, t.ID)
-	}
-	return ids
 }
 
 // isBelow reports whether file is below dir.

@@ -150,7 +150,7 @@ func runAll(ctx context.Context, s *state, o runOptions, b runner.Batch) error {
 		return s.compare(runs, o.out.format, withLabel(o.out.file, o.labelOf(eval)))
 	}
 	b.Failed = func(err error) {
-		exit := withExitCode(err)
+		exit := exitOf(err)
 		worst = worse(worst, exit.code)
 		if exit.err != nil {
 			s.printError(exit.err)
@@ -349,17 +349,10 @@ func checkShards(c *cli.Command, o runOptions) error {
 
 // readOutputAndPace reads the options that cannot change a trial's outcome: where output goes, and
 // how many trials run at once.
-func readOutputAndPace(s *state, c *cli.Command) (runOutput, runner.Pace, error) {
-	out, err := readOutput(s, c)
-	if err != nil {
-		return out, runner.Pace{}, err
+func readOutputAndPace(s *state, c *cli.Command) (out runOutput, p runner.Pace, err error) {
+	if out, err = readOutput(s, c); err != nil {
+		return out, p, err
 	}
-	pace, err := readPace(c)
-	return out, pace, err
-}
-
-// readPace reads how many trials run at once.
-func readPace(c *cli.Command) (p runner.Pace, err error) {
 	p = runner.Pace{Parallel: c.Bool("parallel"), Prewarm: -1}
 	if c.IsSet("prepare") {
 		p.Prewarm = c.Int("prepare")
@@ -369,10 +362,10 @@ func readPace(c *cli.Command) (p runner.Pace, err error) {
 		p.Governed = true
 	case c.IsSet("workers"):
 		if p.Workers, err = strconv.Atoi(workers); err != nil || p.Workers < 1 || p.Workers > eval.MaxWorkers {
-			return p, usage("--workers must be auto or a number from 1 to %d, not %q", eval.MaxWorkers, workers)
+			return out, p, usage("--workers must be auto or a number from 1 to %d, not %q", eval.MaxWorkers, workers)
 		}
 	}
-	return p, nil
+	return out, p, nil
 }
 
 func executorFlag() cli.Flag {

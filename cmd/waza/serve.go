@@ -109,17 +109,11 @@ func serveRuns(ctx context.Context, s *state, dir string, address *net.TCPAddr) 
 		fmt.Fprintf(s.stderr, "warning: anyone who can reach %s and has the token can read all runs, and connections are not encrypted\n", listener.Addr())
 	}
 	fmt.Fprintf(s.stdout, "%s in %s\n%s\n", text.Count(runs, "run"), text.Inert(dir), server.URL(listener.Addr()))
-	if err := server.Serve(ctx, listener); err != nil {
-		return withExitCode(err)
-	}
-	return nil
+	return withExitCode(server.Serve(ctx, listener))
 }
 
 func serveMCP(ctx context.Context, s *state, dir string) error {
 	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
-	if err := serve.ServeMCP(ctx, dir, s.stdin, s.stdout, s.version); err != nil {
-		return withExitCode(err)
-	}
-	return nil
+	return withExitCode(serve.ServeMCP(ctx, dir, s.stdin, s.stdout, s.version))
 }

@@ -54,14 +54,9 @@ func showTrial(s *state, dir, which string, as terminal.Shown) error {
 		return usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
 	}
 	if len(found) == 1 {
-		err = printTrial(s, found[0], as)
-	} else {
-		err = listTrials(s, dir, found)
+		return withExitCode(printTrial(s, found[0], as))
 	}
-	if err != nil {
-		return withExitCode(err)
-	}
-	return nil
+	return withExitCode(listTrials(s, dir, found))
 }
 
 func printTrial(s *state, dir evidence.Dir, as terminal.Shown) error {
