@@ -41,7 +41,6 @@ var formats = map[string]format{
 	"JSON token by token": {uses: scansJSON, may: map[string]string{
 		"internal/jsontext/walk.go":   "it walks valid JSON",
 		"internal/jsontext/layout.go": "it lays valid JSON out",
-		"internal/jsontext/decode.go": "it decodes valid JSON",
 		"evidence/redact/json.go":     "copies all that stands between strings as it is",
 		"internal/strictyaml/json.go": "makes nodes of a library's tokens",
 		"scaffold/tools.go":           "it tells the kinds of values of valid JSON apart",
