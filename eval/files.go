@@ -43,13 +43,10 @@ func (f WorkspaceFile) Open() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withMore{io.MultiReader(source, bytes.NewReader(f.Added)), source}, nil
-}
-
-// withMore reads a file and the bytes added to it.
-type withMore struct {
-	io.Reader
-	io.Closer
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(source, bytes.NewReader(f.Added)), source}, nil
 }
 
 // Size is the number of bytes the file had when the task was resolved.

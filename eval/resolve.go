@@ -89,7 +89,7 @@ func (r resolver) resolve() ResolvedTask {
 		Attack:  r.attack(taken, names),
 		Servers: r.declare(r.doc, t.MCPServers),
 	}
-	labels := labels{}
+	var labels labels
 	labels.keep("golden", t.Golden)
 	if t.ID != id {
 		labels.keep("id", t.ID)
@@ -97,7 +97,7 @@ func (r resolver) resolve() ResolvedTask {
 	if t.Expected.ShouldTrigger != nil {
 		labels.keep("should_trigger", *t.Expected.ShouldTrigger)
 	}
-	resolved.Labels = labels.orNil()
+	resolved.Labels = labels
 	if resolved.Name == "" {
 		resolved.Name = t.ID
 	}

@@ -80,7 +80,7 @@ func (e *Eval) Files() []string { return e.files }
 // Labels returns the values of the eval that do not affect verdicts and are copied to the
 // results.
 func (e *Eval) Labels() map[string]json.RawMessage {
-	labels := labels{}
+	var labels labels
 	if e.SchemaVersion != "" {
 		labels.keep("schemaVersion", e.SchemaVersion)
 	}
@@ -96,25 +96,22 @@ func (e *Eval) Labels() map[string]json.RawMessage {
 	if metrics != nil {
 		labels.keep("metrics", metrics)
 	}
-	return labels.orNil()
+	return labels
 }
 
 // labels are values that change no verdict and are kept in the results, by key.
 type labels map[string]json.RawMessage
 
 // keep adds a value, unless it is empty JSON.
-func (l labels) keep(name string, value any) {
+func (l *labels) keep(name string, value any) {
 	data, err := json.Marshal(value)
-	if raw, isRaw := value.(json.RawMessage); err == nil && (!isRaw || len(raw) > 0) {
-		l[name] = data
+	if raw, isRaw := value.(json.RawMessage); err != nil || isRaw && len(raw) == 0 {
+		return
 	}
-}
-
-func (l labels) orNil() map[string]json.RawMessage {
-	if len(l) == 0 {
-		return nil
+	if *l == nil {
+		*l = labels{}
 	}
-	return l
+	(*l)[name] = data
 }
 
 // measuredMetrics returns the metrics that are measured; others are labels.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"time"
@@ -86,7 +85,7 @@ type Peer struct {
 type frameJSON struct {
 	frameFields
 	Raw    *string `json:"raw,omitempty"`
-	RawB64 *string `json:"raw_b64,omitempty"`
+	RawB64 []byte  `json:"raw_b64,omitempty"`
 }
 
 // frameFields is a frame without its bytes.
@@ -107,16 +106,7 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*f = Frame(line.frameFields)
-	switch {
-	case line.Raw != nil:
-		f.Raw = []byte(*line.Raw)
-	case line.RawB64 != nil:
-		raw, err := base64.StdEncoding.DecodeString(*line.RawB64)
-		if err != nil {
-			return fmt.Errorf("frame %d: raw_b64: %w", line.Seq, err)
-		}
-		f.Raw = raw
-	}
+	f.Raw = bytesOf(line.Raw, line.RawB64)
 	return nil
 }
 

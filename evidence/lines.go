@@ -168,17 +168,12 @@ func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	}
 }
 
-// decodeLine decodes a line. It rejects a line with so many small values that it would take
-// many times its size in memory.
+// decodeLine is like [json.Unmarshal], but faster and with case-sensitive keys. It rejects a line
+// with so many small values that it would take many times its size in memory.
 func decodeLine(line []byte, v any) error {
 	if len(line) > jsontext.MaxValues && jsontext.MoreThan(jsontext.MaxValues, line) {
 		return fmt.Errorf("it has more than %d values", jsontext.MaxValues)
 	}
-	return decode(line, v)
-}
-
-// decode is like [json.Unmarshal], but faster and with case-sensitive keys.
-func decode(line []byte, v any) error {
 	if own, ok := v.(json.Unmarshaler); ok {
 		return own.UnmarshalJSON(line)
 	}

@@ -2,7 +2,6 @@ package mcpconfig
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -69,9 +68,7 @@ func ReadClient(name string, data []byte) (*ClientFile, error) {
 	if err := doc.Err(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(r.Notes, func(a, b Note) int {
-		return cmp.Or(cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
-	})
+	slices.SortStableFunc(r.Notes, func(a, b Note) int { return a.Position.Compare(b.Position) })
 	r.Notes = slices.Compact(r.Notes)
 	return r.ClientFile, nil
 }
@@ -144,8 +141,7 @@ func (r *clientReader) keys(at strictyaml.Path) []string {
 	var values map[string]json.RawMessage
 	r.doc.DecodeAt(&values, at...)
 	return slices.SortedFunc(maps.Keys(values), func(a, b string) int {
-		p, q := r.doc.Key(at.With(a)...), r.doc.Key(at.With(b)...)
-		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+		return r.doc.Key(at.With(a)...).Compare(r.doc.Key(at.With(b)...))
 	})
 }
 

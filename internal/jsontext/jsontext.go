@@ -79,14 +79,14 @@ func unfinished(b []byte) int {
 }
 
 // Texts yields the decoded text of a valid JSON string, given with its quotes, in pieces.
-func Texts(quoted []byte) iter.Seq[string] {
-	return func(yield func(string) bool) {
+func Texts(quoted []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
 		for inside := quoted[1 : len(quoted)-1]; len(inside) > 0; {
 			n := pieceLength(inside)
 			var text string
 			part := append(append([]byte{'"'}, inside[:n]...), '"')
 			_ = json.Unmarshal(part, &text) // part of a valid string, cut between characters
-			if !yield(text) {
+			if !yield([]byte(text)) {
 				return
 			}
 			inside = inside[n:]

@@ -34,7 +34,7 @@ func same(t *testing.T, text string) {
 func read(quoted []byte) string {
 	var all strings.Builder
 	for text := range Texts(quoted) {
-		all.WriteString(text)
+		all.Write(text)
 	}
 	return all.String()
 }

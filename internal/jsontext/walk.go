@@ -160,7 +160,7 @@ func Word(raw []byte) string {
 		return ""
 	}
 	for piece := range Texts(raw) {
-		return piece + "…"
+		return string(piece) + "…"
 	}
 	return ""
 }

@@ -289,7 +289,7 @@ func (d *Document) Err() error {
 		return nil
 	}
 	all := slices.Clone(d.problems)
-	slices.SortStableFunc(all, func(a, b *Error) int { return a.Position.compare(b.Position) })
+	slices.SortStableFunc(all, func(a, b *Error) int { return a.Position.Compare(b.Position) })
 	if d.dropped > 0 {
 		all = append(all, &Error{
 			File: d.file, Message: fmt.Sprintf("and %d more problems", d.dropped), Class: ErrInvalid,

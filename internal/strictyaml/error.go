@@ -23,7 +23,8 @@ const maxProblems = 100
 // The zero Position stands for the whole file.
 type Position struct{ Line, Column int }
 
-func (p Position) compare(q Position) int {
+// Compare compares two positions in the order of the file.
+func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
 }
 
