@@ -73,7 +73,7 @@ func (o Outcome) Resumable() bool {
 			return true
 		}
 	}
-	return o.Record.Interrupted
+	return o.Record.Interrupted || o.Written && o.ExitCode() == results.ExitIncomplete // it was killed
 }
 
 // Load reads an eval and plans its trials. It starts nothing. Errors in the request or in files
