@@ -254,7 +254,7 @@ func (e *execution) setUp(ctx context.Context, backend Backend) error {
 func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 	most, governed := j.Request.workers(j.Eval.Config)
 	if governed {
-		most = min(most, len(j.Trials))
+		most = min(most, len(trials))
 	}
 	err := checkDisk(j.Dir, trials, most)
 	for errors.Is(err, errNoSpace) && governed && most > 1 {
