@@ -220,6 +220,9 @@ func (e *execution) execute(ctx context.Context) (Outcome, error) {
 	}
 	closing := context.WithoutCancel(ctx)
 	if err := e.setUp(ctx, backend); err != nil {
+		if !errors.Is(err, errWeak) {
+			err = orCause(ctx, err)
+		}
 		err = errors.Join(err, backend.Close(closing))
 		if errors.Is(err, errWeak) {
 			return Outcome{Dir: e.Dir, Record: e.record}, errors.Join(err, e.record.Write(e.Dir))
