@@ -2,6 +2,7 @@ package grading
 
 import (
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -42,6 +43,18 @@ func Empty(specs []evidence.GraderSpec) (all []evidence.GraderSpec) {
 		}
 	}
 	return all
+}
+
+// MissingPrograms yields the graders whose command is a relative path that cannot exist, and that
+// path.
+func MissingPrograms(specs []evidence.GraderSpec) iter.Seq2[evidence.GraderSpec, string] {
+	return func(yield func(evidence.GraderSpec, string) bool) {
+		for spec, g := range readable(specs) {
+			if c, ok := g.(*ProgramConfig); ok && c.isMissing() && !yield(spec, c.Command) {
+				return
+			}
+		}
+	}
 }
 
 // tooled is a config that names tools of servers.

@@ -255,6 +255,9 @@ func (c *checker) judges(t eval.ResolvedTask) {
 	for _, g := range grading.Empty(t.Graders) {
 		c.warn(g.From, "grader %s checks nothing; add a check: waza schema eval lists those of its type", g.Name)
 	}
+	for g, command := range grading.MissingPrograms(t.Graders) {
+		c.warn(g.From, "grader %s runs %s, which is not next to the eval; correct its command, or write /workspace/… for a program that the agent leaves", g.Name, text.Quote(command, 100))
+	}
 	verdicts, err := grading.Idle(t.Graders, slices.Collect(maps.Keys(t.Servers)))
 	fails := func(v evidence.Verdict) bool { return v.Result != evidence.VerdictPass }
 	if err != nil || slices.ContainsFunc(verdicts, fails) {
