@@ -182,10 +182,16 @@ func (s newCommand) task(c *cli.Context) error {
 	if err := s.write(a.relPath(file), content); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok }) {
-		fmt.Fprintf(s.stdout, "no glob under tasks of %s matches it: add %s there\n", a.path, file)
+	if slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok }) {
+		return nil
 	}
-	return nil
+	at := strictyaml.Path{"tasks"}
+	edited, err := scaffold.Insert(a.path, a.data, at, "- "+file+"\n")
+	if err != nil || a.doc.Has("tasks_from") || text.ShellWord(file) != file { // as YAML may read it otherwise
+		fmt.Fprintf(s.stdout, "no glob under tasks of %s matches it: add %s there\n", a.path, file)
+		return nil
+	}
+	return s.save(a, at, edited)
 }
 
 func (s newCommand) server(c *cli.Context) error {
