@@ -98,10 +98,10 @@ func TestLoad(t *testing.T) {
 			},
 			Timeout: 5 * time.Second,
 			Graders: []evidence.GraderSpec{
-				{Name: "eval", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["x"]}`)},
-				{Name: "expected:output", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["done"],"not_contains":["sorry"]}`)},
-				{Name: "expected:behavior", Type: "behavior", Weight: 1, Config: json.RawMessage(`{"max_tool_calls":3,"required_tools":["t"]}`)},
-				{Name: "own", Type: "behavior", Weight: 2.5, Config: json.RawMessage(`{"max_mcp_calls":0}`)},
+				{Name: "eval", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["x"]}`), From: "evals/eval.yaml"},
+				{Name: "expected:output", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["done"],"not_contains":["sorry"]}`), From: "evals/tasks/restock.yaml"},
+				{Name: "expected:behavior", Type: "behavior", Weight: 1, Config: json.RawMessage(`{"max_tool_calls":3,"required_tools":["t"]}`), From: "evals/tasks/restock.yaml"},
+				{Name: "own", Type: "behavior", Weight: 2.5, Config: json.RawMessage(`{"max_mcp_calls":0}`), From: "evals/tasks/restock.yaml"},
 			},
 			Servers: map[string]mcpconfig.Server{
 				"inventory": {Command: "serve", Args: []string{"-v"}, Env: map[string]string{"A": "1", "B": "${B}"}, Timeout: 2500, Files: map[string]string{"/etc/stock.json": "stock.json"}},
@@ -112,7 +112,7 @@ func TestLoad(t *testing.T) {
 		{
 			ID: "plain", Name: "plain", Path: "evals/tasks/plain.yaml", Line: 1, Prompt: "p",
 			Env: map[string]string{"A": "eval", "B": "eval"}, Timeout: time.Minute,
-			Graders: []evidence.GraderSpec{{Name: "eval", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["x"]}`)}},
+			Graders: []evidence.GraderSpec{{Name: "eval", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["x"]}`), From: "evals/eval.yaml"}},
 			Servers: map[string]mcpconfig.Server{
 				"inventory": {Command: "serve", Env: map[string]string{"A": "1"}, Files: map[string]string{"/etc/stock.json": "stock.json"}},
 				"other":     {Image: "other"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -90,7 +91,15 @@ func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files ma
 	if weight <= 0 {
 		weight = 1
 	}
-	g.specs = append(g.specs, evidence.GraderSpec{Name: one.Name, Type: one.Type, Weight: weight, Config: one.Config, Files: files})
+	g.specs = append(g.specs, evidence.GraderSpec{Name: one.Name, Type: one.Type, Weight: weight, Config: one.Config, Files: files, From: g.from(one)})
+}
+
+// from returns the file that a grader is written in.
+func (g *graders) from(one Grader) string {
+	if source, err := g.eval.roots().inside(one.Ref); one.Ref != "" && err == nil {
+		return filepath.Join(source.Dir, source.Path)
+	}
+	return g.doc.File()
 }
 
 // checkConfig checks a grader's config, without its unknown keys, and reads the files that it

@@ -31,7 +31,7 @@ type Options struct {
 	// it is nil, scripts are not read.
 	CheckModelScript func(file string, data []byte) error
 	// Start is the directory where waza was started, by default the current one. Paths in
-	// evals may be relative to it, and its .waza.yaml has defaults.
+	// evals may be relative to it, and its .waza.yaml, or else the eval's, has defaults.
 	Start string
 	// StrictKeys refuses every key that nothing knows.
 	StrictKeys bool
@@ -62,7 +62,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 		return nil, nil, l.doc.Err()
 	}
 	e.doc, e.overlay, e.otherExecutor = l.doc, opts.Overlay, opts.Executor != ""
-	project, err := FindProject(cmp.Or(opts.Start, "."))
+	project, err := ProjectOf(opts.Start, e.Dir())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -80,6 +80,19 @@ func FindProject(start string) (*Project, error) {
 	return &Project{Dir: dir}, nil
 }
 
+// ProjectOf returns the project at start, by default the current directory, or that of an eval's
+// directory if start has no .waza.yaml.
+func ProjectOf(start, evalDir string) (*Project, error) {
+	project, err := FindProject(cmp.Or(start, "."))
+	if err != nil || project.Path != "" {
+		return project, err
+	}
+	if own, err := FindProject(evalDir); err != nil || own.Path != "" {
+		return own, err
+	}
+	return project, nil
+}
+
 func readProject(dir, path string) (*Project, error) {
 	doc, err := open(path)
 	if err != nil {

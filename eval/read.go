@@ -132,6 +132,10 @@ func (l *loader) readTasks() iter.Seq[*Task] {
 				l.fail(err)
 				continue
 			}
+			if !doc.Has("id") && doc.Has("tasks") {
+				doc.Problemf(strictyaml.Path{"tasks"}, "this is an eval, not a task; narrow the patterns under tasks of %s", show(l.eval.Path))
+				continue
+			}
 			l.layRefs(doc, "graders")
 			l.layRefs(doc, "attack", "success")
 			for i := 0; doc.Has("checkpoints", i); i++ {

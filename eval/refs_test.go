@@ -48,10 +48,10 @@ func TestRef(t *testing.T) {
 	}
 	whole := json.RawMessage(`{"contains":["a","b"],"contains_cs":["C"]}`)
 	want := []evidence.GraderSpec{
-		{Name: "answer", Type: "text", Weight: 2, Config: whole},
-		{Name: "other", Type: "text", Weight: 3, Config: json.RawMessage(`{"contains":["b"],"contains_cs":["C"]}`)},
-		{Name: "true-to-the-wire", Type: "mcp_compliance", Weight: 1, Config: json.RawMessage(`{"wire":{"unbacked_claims":"warn","unreported_calls":"fail"}}`)},
-		{Name: "own", Type: "text", Weight: 2, Config: whole},
+		{Name: "answer", Type: "text", Weight: 2, Config: whole, From: "graders/answer.yaml"},
+		{Name: "other", Type: "text", Weight: 3, Config: json.RawMessage(`{"contains":["b"],"contains_cs":["C"]}`), From: "graders/answer.yaml"},
+		{Name: "true-to-the-wire", Type: "mcp_compliance", Weight: 1, Config: json.RawMessage(`{"wire":{"unbacked_claims":"warn","unreported_calls":"fail"}}`), From: "graders/honest.yaml"},
+		{Name: "own", Type: "text", Weight: 2, Config: whole, From: "graders/answer.yaml"},
 	}
 	if diff := cmp.Diff(want, tasks[0].Graders); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

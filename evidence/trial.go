@@ -77,6 +77,8 @@ type GraderSpec struct {
 	Config json.RawMessage `json:"config,omitempty"`
 	// Files holds the contents of the files named in Config, by those names.
 	Files map[string][]byte `json:"files,omitempty"`
+	// From is the file of the eval in which the grader is written, and is not recorded.
+	From string `json:"-"`
 }
 
 // ServerRecord is what grading and reports need to know about a declared server.

@@ -38,6 +38,9 @@ func (c *CodeConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
+// empty reports whether there is no check.
+func (c *CodeConfig) empty() bool { return len(c.Assertions) == 0 }
+
 func (c *CodeConfig) ask() evidence.ProgramAsk {
 	return evidence.ProgramAsk{
 		Image: c.Image, Language: cmp.Or(c.Language, Python), Assertions: c.Assertions, Seconds: cmp.Or(c.Timeout, defaultSeconds),
@@ -45,7 +48,7 @@ func (c *CodeConfig) ask() evidence.ProgramAsk {
 }
 
 func (c *CodeConfig) asks() []any {
-	if len(c.Assertions) == 0 {
+	if c.empty() {
 		return nil
 	}
 	return []any{c.ask()}
@@ -58,7 +61,7 @@ type assertionResult struct {
 }
 
 func (c *CodeConfig) grade(s *subject) (report, error) {
-	if len(c.Assertions) == 0 {
+	if c.empty() {
 		return report{said: "There are no assertions."}, nil
 	}
 	ask := c.ask()

@@ -2,6 +2,7 @@ package grading
 
 import (
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -32,6 +33,28 @@ func Idle(specs []evidence.GraderSpec, servers []string) (_ []evidence.Verdict, 
 	}
 	v, err := Grade(evidence.Dir(dir), trial)
 	return v.Verdicts, err
+}
+
+// Empty returns the graders without a check, which always pass.
+func Empty(specs []evidence.GraderSpec) (all []evidence.GraderSpec) {
+	for spec, g := range readable(specs) {
+		if c, ok := g.(interface{ empty() bool }); ok && c.empty() {
+			all = append(all, spec)
+		}
+	}
+	return all
+}
+
+// MissingPrograms yields the graders whose command is a relative path that cannot exist, and that
+// path.
+func MissingPrograms(specs []evidence.GraderSpec) iter.Seq2[evidence.GraderSpec, string] {
+	return func(yield func(evidence.GraderSpec, string) bool) {
+		for spec, g := range readable(specs) {
+			if c, ok := g.(*ProgramConfig); ok && c.isMissing() && !yield(spec, c.Command) {
+				return
+			}
+		}
+	}
 }
 
 // tooled is a config that names tools of servers.

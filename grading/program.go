@@ -66,6 +66,16 @@ func checkProgram(image string, files map[string]string) error {
 	return errors.Join(errs...)
 }
 
+// isMissing reports whether the command is a path in the program's working directory, and not one
+// of the files there.
+func (c *ProgramConfig) isMissing() bool {
+	if !strings.Contains(c.Command, "/") || path.IsAbs(c.Command) || inside(path.Clean(c.Command)) != nil {
+		return false
+	}
+	isCommand := func(name string) bool { return path.Clean(name) == path.Clean(c.Command) }
+	return !slices.ContainsFunc(slices.Collect(maps.Keys(c.Files)), isCommand)
+}
+
 func (c *ProgramConfig) ask() evidence.ProgramAsk {
 	return evidence.ProgramAsk{
 		Image: c.Image, Command: c.Command, Args: c.Args, Files: c.Files, Seconds: cmp.Or(c.Timeout, defaultSeconds),

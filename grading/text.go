@@ -32,6 +32,11 @@ func (c *TextConfig) Validate() error {
 	)
 }
 
+// empty reports whether there is no check.
+func (c *TextConfig) empty() bool {
+	return len(c.Contains)+len(c.NotContains)+len(c.ContainsAny)+len(c.ContainsCS)+len(c.NotContainsCS)+len(c.RegexMatch)+len(c.RegexNotMatch) == 0
+}
+
 func (c *TextConfig) grade(s *subject) (report, error) {
 	if err := s.kept(evidence.GapFinalOutput); err != nil {
 		return report{}, err

@@ -252,6 +252,12 @@ func (c *checker) judges(t eval.ResolvedTask) {
 		c.warn(t.Path, "task %s has no grader: it passes whenever its agent ends without an error; add graders, or expected", t.ID)
 		return
 	}
+	for _, g := range grading.Empty(t.Graders) {
+		c.warn(g.From, "grader %s checks nothing; add a check: waza schema eval lists those of its type", g.Name)
+	}
+	for g, command := range grading.MissingPrograms(t.Graders) {
+		c.warn(g.From, "grader %s runs %s, which is not next to the eval; correct its command, or write /workspace/… for a program that the agent leaves", g.Name, text.Quote(command, 100))
+	}
 	verdicts, err := grading.Idle(t.Graders, slices.Collect(maps.Keys(t.Servers)))
 	fails := func(v evidence.Verdict) bool { return v.Result != evidence.VerdictPass }
 	if err != nil || slices.ContainsFunc(verdicts, fails) {
@@ -279,11 +285,16 @@ func (c *checker) tools(t eval.ResolvedTask) {
 	}
 }
 
-// unwritten warns about a task in which places are left to be written.
+// unwritten warns about a task in which places are left to be written, and about graders elsewhere.
 func (c *checker) unwritten(t eval.ResolvedTask) {
 	mark := cmp.Or(c.Unwritten([]byte(t.Prompt)), c.Unwritten(t.Script))
 	for _, g := range t.Graders {
-		mark = cmp.Or(mark, c.Unwritten(g.Config))
+		left := c.Unwritten(g.Config)
+		if g.From == t.Path {
+			mark = cmp.Or(mark, left)
+		} else if left != "" {
+			c.warn(g.From, "grader %s has %s: replace it", g.Name, left)
+		}
 	}
 	if mark != "" {
 		c.warn(t.Path, "task %s has %s in its prompt, its script or its graders: replace it", t.ID, mark)

@@ -4,12 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -46,6 +48,17 @@ func TestReadEntry(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"eval file", "waza", "file tasks/buy.yaml", "image debian:bookworm-slim"}, what); diff != "" {
 			t.Error(diff)
+		}
+
+		atResults := filepath.Join(dir, ResultsFile)
+		if err := os.Rename(atResults, atResults+".gone"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadEntry(dir); err == nil || !strings.HasSuffix(err.Error(), dir+" has not ended: it has no results.json; complete it with waza run --resume "+text.ShellWord(dir)) {
+			t.Errorf("a run that was killed: %v", err)
+		}
+		if err := os.Rename(atResults+".gone", atResults); err != nil {
+			t.Fatal(err)
 		}
 
 		if err := os.Truncate(filepath.Join(dir, RunFile), 20); err != nil {

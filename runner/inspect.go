@@ -77,7 +77,7 @@ func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	if err == nil {
 		err = i.inspectAll(ctx, backend)
 	}
-	if err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))); err != nil {
+	if err = errors.Join(orCause(ctx, err), backend.Close(context.WithoutCancel(ctx))); err != nil {
 		return inspection.Report{}, err
 	}
 	i.report.Ended = time.Now().UTC()

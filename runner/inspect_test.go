@@ -1,10 +1,15 @@
 package runner
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcp/catalog"
@@ -89,5 +94,35 @@ func TestInspectFails(t *testing.T) {
 	}
 	if found.Stderr != "no database\n" {
 		t.Errorf("stderr %q", found.Stderr)
+	}
+}
+
+// closedBackend is a fakeBackend that has nothing to close.
+type closedBackend struct{ *fakeBackend }
+
+func (closedBackend) Close(context.Context) error { return nil }
+
+// What an interrupt ended is not what is wrong.
+func TestInspectIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	backend := &fakeBackend{on: map[string]func(int) error{"open": func(int) error {
+		cancel(errors.New("enough"))
+		return errors.New("request to the engine: canceled")
+	}}}
+	dir := t.TempDir()
+	e, err := eval.OfServers(filepath.Join(dir, "eval.yaml"), map[string]json.RawMessage{"l": json.RawMessage(`{"image": "example/l"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := &redact.Set{}
+	_, err = Inspect(ctx, Inspection{
+		ID: "i", Eval: e, Servers: []string{"l"}, Dir: filepath.Join(dir, "found"), Isolated: true,
+		Host: Host{
+			Host: trial.Host{Secrets: secrets}, Say: func(string) {}, Lookup: func(string) (string, bool) { return "", false },
+			Open: func(context.Context, Opening) (Backend, error) { return closedBackend{backend}, nil },
+		},
+	})
+	if err == nil || err.Error() != "enough" {
+		t.Error(err)
 	}
 }

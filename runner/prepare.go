@@ -138,12 +138,21 @@ func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, 
 				entries, err = resolve(ctx, installer, packages, old, keptInLock, h.Say)
 			}
 		}
-		if err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))); err != nil {
+		if err = errors.Join(orCause(ctx, err), backend.Close(context.WithoutCancel(ctx))); err != nil {
 			return nil, err
 		}
 		old = old.Fill(entries)
 	}
 	return old.Only(wanted), nil
+}
+
+// orCause returns err, or why ctx has ended if it has: which request to an engine it ended says
+// nothing.
+func orCause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // GetImages opens the backend of a job and gets all images of its trials. The caller must close
@@ -156,6 +165,7 @@ func (j *Job) GetImages(ctx context.Context) (Backend, error) {
 	if err = j.installPackages(ctx, backend); err == nil {
 		err = prepare(ctx, backend, j.Trials, j.Request.Say)
 	}
+	err = orCause(ctx, err)
 	if err != nil {
 		return nil, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))
 	}

@@ -73,3 +73,14 @@ func TestLockThatCannotBeWritten(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A run that is resumed takes no more workers than it has trials left.
+func TestWorkersForTheRest(t *testing.T) {
+	t.Parallel()
+	all := []*plan.Trial{{}, {}, {}}
+	j := &Job{Dir: t.TempDir(), Eval: &eval.Eval{}, Trials: all}
+	j.Request.Governed = true
+	if got, err := j.workersFor(all[:1]); got != 1 || err != nil {
+		t.Errorf("%d workers, %v", got, err)
+	}
+}

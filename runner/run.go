@@ -205,6 +205,9 @@ func (e *execution) execute(ctx context.Context) (Outcome, error) {
 	}
 	closing := context.WithoutCancel(ctx)
 	if err := e.setUp(ctx, backend); err != nil {
+		if !errors.Is(err, errWeak) {
+			err = orCause(ctx, err)
+		}
 		err = errors.Join(err, backend.Close(closing))
 		if errors.Is(err, errWeak) {
 			return Outcome{Dir: e.Dir, Record: e.record}, errors.Join(err, e.record.Write(e.Dir))
@@ -239,7 +242,7 @@ func (e *execution) setUp(ctx context.Context, backend Backend) error {
 func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 	most, governed := j.Request.workers(j.Eval.Config)
 	if governed {
-		most = min(most, len(j.Trials))
+		most = min(most, len(trials))
 	}
 	err := checkDisk(j.Dir, trials, most)
 	for errors.Is(err, errNoSpace) && governed && most > 1 {

@@ -168,7 +168,7 @@ func filesForShards(j *Job) (paths []string, err error) {
 	if agent := e.Config.Agent; agent != nil && agent.Adapter != "" {
 		paths = append(paths, filepath.Join(e.Dir(), agent.Adapter))
 	}
-	project, err := eval.FindProject(".")
+	project, err := eval.ProjectOf(".", e.Dir())
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -242,12 +243,16 @@ func ReadEntry(path string) (results.Entry, error) {
 			return entry, fmt.Errorf("%s is not a file", path)
 		}
 	}
-	if record, err := ReadRecord(dir); err == nil {
+	record, unread := ReadRecord(dir)
+	if unread == nil {
 		entry.Made = record.Settings()
-	} else if errors.Is(err, evidence.ErrNotPlain) {
-		return entry, err
+	} else if errors.Is(unread, evidence.ErrNotPlain) {
+		return entry, unread
 	}
 	file, err := open()
+	if errors.Is(err, fs.ErrNotExist) && unread == nil {
+		return entry, fmt.Errorf("the run in %s has not ended: it has no %s; complete it with waza run --resume %s", dir, ResultsFile, text.ShellWord(dir))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return entry, fmt.Errorf("%s is not a run directory: it has no %s", dir, ResultsFile)
 	}

@@ -180,10 +180,16 @@ func newTask(s *state, c *cli.Command) error {
 	if err := writeNew(s, a.relPath(file), content); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok }) {
-		fmt.Fprintf(s.stdout, "no glob under tasks of %s matches it: add %s there\n", a.path, file)
+	if slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok }) {
+		return nil
 	}
-	return nil
+	at := strictyaml.Path{"tasks"}
+	edited, err := scaffold.Insert(a.path, a.data, at, "- "+file+"\n")
+	if err != nil || a.doc.Has("tasks_from") || text.ShellWord(file) != file { // as YAML may read it otherwise
+		fmt.Fprintf(s.stdout, "no glob under tasks of %s matches it: add %s there\n", a.path, file)
+		return nil
+	}
+	return s.save(a, at, edited)
 }
 
 func newServer(s *state, c *cli.Command) error {

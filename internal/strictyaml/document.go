@@ -133,6 +133,9 @@ func (d *Document) warn(pos Position, message string) {
 // Warnings returns the warnings: ignored unknown keys, and those of Warnf.
 func (d *Document) Warnings() []*Error { return d.warnings }
 
+// File returns the name of the file that was given to [Parse].
+func (d *Document) File() string { return d.file }
+
 // Forget releases the content of the file once it has been decoded. Problems and warnings
 // are kept.
 func (d *Document) Forget() { d.root, d.lines, d.bad = nil, nil, nil }

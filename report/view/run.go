@@ -76,8 +76,11 @@ func (r Run) Verdict() string {
 // ExitCode returns the run's exit code.
 func (r Run) ExitCode() int { return r.Results.ExitCode(r.Planned, r.FailFast) }
 
-// Resumable reports whether resuming the run could add outcomes of trials.
-func (r Run) Resumable() bool { return r.Interrupted || r.Outcomes()[evidence.ClassInfra] > 0 }
+// Resumable reports whether resuming the run could add outcomes of trials. The record of a run
+// that was killed does not say that it was interrupted.
+func (r Run) Resumable() bool {
+	return r.Interrupted || r.Trials() > 0 && r.ExitCode() == results.ExitIncomplete
+}
 
 // Reasons returns sentences about the reasons for the verdict.
 func (r Run) Reasons() []string {

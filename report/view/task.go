@@ -273,6 +273,9 @@ func (w Why) Line() string {
 	}
 	line := cutLine(said(w.Against[0]))
 	if others := len(w.Against) - 1; others > 0 {
+		if strings.TrimRight(line, ".!?…") == line { // such as the message of a system call
+			line += "."
+		}
 		line += fmt.Sprintf(" And %s did not pass.", text.Count(others, "other grader"))
 	}
 	return line
