@@ -42,21 +42,14 @@ type builder struct {
 func (b *builder) buildAll(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	built := map[string]bool{}
 	for _, t := range trials {
-		if agent := t.Agent; agent.Build != nil && !built[agent.Image] {
-			if err := b.EnsureImage(ctx, *agent.Build, say); err != nil {
-				return fmt.Errorf("agent: %w", err)
-			}
-			built[agent.Image] = true
-		}
-		for _, server := range t.Servers {
-			i := server.Built()
-			if i == nil || built[server.Image] {
+		for _, i := range t.Builds() {
+			if built[i.Image] {
 				continue
 			}
 			if err := b.EnsureImage(ctx, i, say); err != nil {
-				return fmt.Errorf("server %q: %w", server.Name, err)
+				return fmt.Errorf("%s: %w", i.Who, err)
 			}
-			built[server.Image] = true
+			built[i.Image] = true
 		}
 	}
 	return nil

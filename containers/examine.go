@@ -201,13 +201,8 @@ func Absent(ctx context.Context, trials []*plan.Trial) (absent []string, err err
 	defer func() { _ = e.Close() }()
 	built := map[string]bool{"": true}
 	for _, t := range trials {
-		if t.Agent.Build != nil {
-			built[t.Agent.Image] = true
-		}
-		for _, s := range t.Servers {
-			if s.Built() != nil {
-				built[s.Image] = true
-			}
+		for _, i := range t.Builds() {
+			built[i.Image] = true
 		}
 	}
 	for _, t := range trials {

@@ -129,13 +129,8 @@ func (s *imageStore) records() evidence.ImageRecords {
 func pullPolicy(ref string, trials []*plan.Trial) string {
 	wanted := map[string]bool{}
 	for _, t := range trials {
-		if t.Agent.Image == ref && t.Agent.Build != nil {
+		if slices.ContainsFunc(t.Builds(), func(i plan.Build) bool { return i.Image == ref }) {
 			return mcpconfig.PullNever
-		}
-		for _, server := range t.Servers {
-			if server.Image == ref && server.Built() != nil {
-				return mcpconfig.PullNever
-			}
 		}
 		for _, ctr := range t.AllContainers() {
 			if ctr.Image == ref {

@@ -88,18 +88,6 @@ func (s Server) withProxy() mcpconfig.Server {
 	return config
 }
 
-// Built returns what the server's image is built from: its package or source, or nil if the
-// image is not built.
-func (s Server) Built() images.Buildable {
-	switch {
-	case s.Build != nil:
-		return *s.Build
-	case s.Source != nil:
-		return s.Source
-	}
-	return nil
-}
-
 // Process returns the server's program, with environment variables for egress.
 func (s Server) Process(home string) process.Spec { return serverProcess(s.withProxy(), home) }
 
