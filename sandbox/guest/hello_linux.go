@@ -12,10 +12,6 @@ import (
 
 // describeContainer returns the container's walls as seen from inside.
 func describeContainer() (Hello, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return Hello{}, err
-	}
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return Hello{}, err
@@ -34,7 +30,7 @@ func describeContainer() (Hello, error) {
 		return Hello{}, err
 	}
 	return Hello{
-		UID: os.Getuid(), GID: os.Getgid(), Dir: dir,
+		UID:              os.Getuid(),
 		Capabilities:     caps,
 		NoNewPrivileges:  fields["NoNewPrivs"] == "1",
 		Filtered:         fields["Seccomp"] == "2",

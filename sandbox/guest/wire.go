@@ -76,8 +76,6 @@ type request struct {
 // Hello is a guest's description of itself and its container before anything else runs there.
 type Hello struct {
 	UID              int    `json:"uid"`
-	GID              int    `json:"gid"`
-	Dir              string `json:"dir"`          // working directory of the image
 	Capabilities     uint64 `json:"capabilities"` // bounding set
 	NoNewPrivileges  bool   `json:"no_new_privileges"`
 	Filtered         bool   `json:"filtered"` // by seccomp
