@@ -140,7 +140,8 @@ func (b *Backend) open(ctx context.Context, o Options) error {
 		return err
 	}
 	b.policy.take(nil)
-	if b.watch, err = startWatch(ctx, b.client, b.namespace, o.Run, b.policy.take); err != nil {
+	name := func(pod *corev1.Pod) string { return pod.Name }
+	if b.watch, err = startWatch(ctx, b.client, b.namespace, labelRun+"="+o.Run, name, b.policy.take); err != nil {
 		return fmt.Errorf("watch the namespace %s: %w", b.namespace, err)
 	}
 	if why := b.policy.broken(); why != "" {
