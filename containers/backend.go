@@ -47,7 +47,7 @@ type Backend struct {
 	lease     *lease
 	networks  networks
 	leftovers leftovers
-	dirs      *pool                  // directories of trials in the run's volume of files
+	dirs      guests.Pool            // directories of trials in the run's volume of files
 	seccomp   func() (string, error) // returns the profile of containers
 
 	foreign bool // another process has the run; do not remove its volumes
@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		starter: s, builder: &builder{e, o.Run, o.Network, o.Redact}, engine: e, run: o.Run,
 		images: newImageStore(e, o.Run, o.Guest), lease: &lease{starter: s, run: o.Run},
 		networks: networks{e, o.Run, newSubnetPool()}, leftovers: leftovers{engine: e, run: o.Run, trials: map[string]func(){}},
-		dirs: newPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
+		dirs: guests.NewPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
 	}
 	if err := b.open(ctx, o); err != nil {
 		if ctx.Err() != nil { // which request to the engine it ended says nothing
@@ -194,7 +194,7 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observe func(evidence.Event)) *trialSandbox {
 	return &trialSandbox{
 		Sandbox: guests.Sandbox{Trial: t, Report: observe},
-		backend: b, lease: held, plan: p, dir: b.dirs.get(),
+		backend: b, lease: held, plan: p, dir: b.dirs.Get(),
 		containers: map[string]*startedContainer{}, network: taskNetwork{name: p.network, engine: b.engine},
 	}
 }
@@ -202,7 +202,7 @@ func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observ
 // planInputOf collects what planning a trial needs: its images, user ids, and the seccomp
 // profile.
 func (b *Backend) planInputOf(ctx context.Context, held *heldLease, t *plan.Trial) (s planInput, err error) {
-	s.user = held.users.get
+	s.user = held.users.Get
 	if s.images, err = b.images.ofTrials(ctx, []*plan.Trial{t}, func(string) {}); err != nil {
 		return s, err
 	}

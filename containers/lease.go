@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 const (
@@ -48,8 +49,8 @@ type lease struct {
 // heldLease is a held lease with the resources of its run.
 type heldLease struct {
 	*startedContainer
-	users *pool  // user ids for the run's containers
-	files string // path on the engine's host of the volume of the run's files
+	users guests.Pool // user ids for the run's containers
+	files string      // path on the engine's host of the volume of the run's files
 }
 
 // hold returns the run's lease. If it has ended, usually because the engine was restarted, hold

@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 const (
@@ -292,10 +293,10 @@ func (p trialPlan) lacksUsers() bool {
 }
 
 // releaseUsers returns the containers' users to the pool they came from.
-func (p trialPlan) releaseUsers(to *pool) {
+func (p trialPlan) releaseUsers(to guests.Pool) {
 	for _, c := range p.containers {
 		if c.requiredBy == "" {
-			to.put(c.conf.User)
+			to.Put(c.conf.User)
 		}
 	}
 }

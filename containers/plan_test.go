@@ -33,7 +33,7 @@ func planned() (*plan.Trial, planInput) {
 			"team/node":  {Image: guests.Image{ID: "sha256:node", User: "node", Users: map[string]string{"node": "1001:1002"}}, layer: "sha256:node+"},
 			"team/stock": {Image: guests.Image{ID: "sha256:stock", User: "root", Volumes: []string{"/var/lib/stock"}}, layer: "sha256:stock+"},
 		},
-		user: newUserPool(7000).get, seccomp: "{}",
+		user: guests.NewUserPool(7000).Get, seccomp: "{}",
 	}
 }
 

@@ -145,7 +145,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	s.network.giveBack()
 	release := func() {
 		s.plan.releaseUsers(s.lease.users)
-		s.backend.dirs.put(s.dir)
+		s.backend.dirs.Put(s.dir)
 	}
 	if err != nil {
 		s.backend.leftovers.add(s.plan.trial, release)

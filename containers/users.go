@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/system"
@@ -24,7 +23,6 @@ import (
 // descriptors in flight, timers, message queues, pipe pages. So every container runs as a user
 // id that no other container of the engine has. Each run has its own block of ids.
 const (
-	usersOfRun = 512
 	runsAtOnce = 64
 
 	// highUsers is above the ids that systems assign to people, services and user namespaces.
@@ -47,10 +45,7 @@ func userRangeOf(info system.Info) userRange {
 }
 
 // lease returns the user that every run's lease has. Nothing foreign runs there.
-func (r userRange) lease() string { return numbers(r.first - 1) }
-
-// numbers returns "n:n", the user and group with the id n.
-func numbers(n int) string { return fmt.Sprintf("%d:%d", n, n) }
+func (r userRange) lease() string { return guests.UserNumber(r.first - 1) }
 
 // passwd returns an image's /etc/passwd with all users of the range, so that programs can
 // look up their user. All have the same name, so that programs' output does not differ between
@@ -70,53 +65,10 @@ func (r userRange) accounts(image string, line func(number string) string) strin
 	if image != "" && !strings.HasSuffix(image, "\n") {
 		b.WriteByte('\n')
 	}
-	for n := range runsAtOnce * usersOfRun {
+	for n := range runsAtOnce * guests.MaxContainers {
 		b.WriteString(line(strconv.Itoa(r.first + n)))
 	}
 	return b.String()
-}
-
-// pool hands out names. A name is reused only after all others, because the kernel may still
-// account resources to the user of a container that has just ended.
-type pool struct {
-	mu   sync.Mutex
-	free []string // guarded by mu
-}
-
-// newPool returns a pool with as many names as a run can have concurrent containers.
-func newPool(name func(n int) string) *pool {
-	p := &pool{}
-	for n := range usersOfRun {
-		p.free = append(p.free, name(n))
-	}
-	return p
-}
-
-// newUserPool returns the users of a run's block.
-func newUserPool(first int) *pool {
-	return newPool(func(n int) string { return numbers(first + n) })
-}
-
-// get returns a free name, or "" if all are in use.
-func (p *pool) get() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.free) == 0 {
-		return ""
-	}
-	name := p.free[0]
-	p.free = p.free[1:]
-	return name
-}
-
-// put returns a name to the pool, unless it is empty.
-func (p *pool) put(name string) {
-	if name == "" {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free = append(p.free, name)
 }
 
 var (
@@ -124,12 +76,12 @@ var (
 	errUsersTaken = fmt.Errorf("%d runs on this engine have all numbers of users; try again when one of them has ended, or run waza gc", runsAtOnce)
 	// errTooManyContainers means that a run needs more concurrent containers than its block has
 	// ids.
-	errTooManyContainers = errors.New("a run has at most " + strconv.Itoa(usersOfRun) + " containers at once; lower --workers")
+	errTooManyContainers = errors.New("a run has at most " + strconv.Itoa(guests.MaxContainers) + " containers at once; lower --workers")
 )
 
 // takeUsers takes a block of user ids for a run. A block is taken by creating a volume with its
 // name: the engine creates a volume only once, and its labels name the run.
-func takeUsers(ctx context.Context, e *engine, run string) (*pool, error) {
+func takeUsers(ctx context.Context, e *engine, run string) (guests.Pool, error) {
 	first := userRangeOf(e.info).first
 	begin := rand.IntN(runsAtOnce)
 	for n := range runsAtOnce {
@@ -139,7 +91,7 @@ func takeUsers(ctx context.Context, e *engine, run string) (*pool, error) {
 			return nil, fmt.Errorf("numbers of users: %w", err)
 		}
 		if made.Labels[labelRun] == run {
-			return newUserPool(first + block*usersOfRun), nil
+			return guests.NewUserPool(first + block*guests.MaxContainers), nil
 		}
 	}
 	return nil, errUsersTaken

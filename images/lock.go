@@ -67,13 +67,17 @@ func (k key) text() string {
 	return strings.Join(append([]string{k.Ecosystem, k.Platform}, k.Request...), "\x00")
 }
 
-func (l *Lock) find(k key) *Entry {
+// get returns the lock's content, of which a nil lock has none.
+func (l *Lock) get() Lock {
 	if l == nil {
-		return nil
+		return Lock{}
 	}
-	for i := range l.entries {
-		if l.entries[i].compare(k) == 0 {
-			e := l.entries[i]
+	return *l
+}
+
+func (l *Lock) find(k key) *Entry {
+	for _, e := range l.get().entries {
+		if e.compare(k) == 0 {
 			return &e
 		}
 	}
@@ -83,9 +87,7 @@ func (l *Lock) find(k key) *Entry {
 // With returns the lock with e added, replacing any entry with the same key.
 func (l *Lock) With(e Entry) *Lock {
 	with := &Lock{catalogs: l.Catalogs()}
-	if l != nil {
-		with.entries = slices.DeleteFunc(slices.Clone(l.entries), func(old Entry) bool { return old.compare(e.key) == 0 })
-	}
+	with.entries = slices.DeleteFunc(slices.Clone(l.get().entries), func(old Entry) bool { return old.compare(e.key) == 0 })
 	with.entries = append(with.entries, e)
 	slices.SortFunc(with.entries, func(a, b Entry) int { return a.compare(b.key) })
 	return with
@@ -105,10 +107,7 @@ func (l *Lock) Fill(entries []Entry) *Lock {
 // Pinned catalogs are kept.
 func (l *Lock) Only(packages []mcpconfig.Package) *Lock {
 	only := &Lock{catalogs: l.Catalogs()}
-	if l == nil {
-		return only
-	}
-	for _, e := range l.entries {
+	for _, e := range l.get().entries {
 		if slices.ContainsFunc(packages, func(p mcpconfig.Package) bool { return keyOf(p, e.Platform).compare(e.key) == 0 }) {
 			only.entries = append(only.entries, e)
 		}
@@ -117,12 +116,7 @@ func (l *Lock) Only(packages []mcpconfig.Package) *Lock {
 }
 
 // Len returns the number of entries.
-func (l *Lock) Len() int {
-	if l == nil {
-		return 0
-	}
-	return len(l.entries)
-}
+func (l *Lock) Len() int { return len(l.get().entries) }
 
 // document is the lock as a JSON document.
 type document struct {
@@ -133,10 +127,7 @@ type document struct {
 
 // Bytes returns the contents of the lock file. Equal locks yield equal bytes.
 func (l *Lock) Bytes() []byte {
-	d := document{Version: lockVersion, Packages: []Entry{}, Catalogs: l.Catalogs()}
-	if l != nil {
-		d.Packages = append(d.Packages, l.entries...)
-	}
+	d := document{Version: lockVersion, Packages: append([]Entry{}, l.get().entries...), Catalogs: l.Catalogs()}
 	data, _ := jsontext.MarshalIndent(d) // plain data always encodes
 	return data
 }

@@ -278,10 +278,7 @@ func (i Image) pypiFiles() []file {
 // for another platform.
 func (l *Lock) constraints(p mcpconfig.Package) string {
 	var b strings.Builder
-	if l == nil {
-		return ""
-	}
-	for _, e := range l.entries {
+	for _, e := range l.get().entries {
 		if e.Ecosystem == p.Ecosystem && slices.Equal(e.Request, keyOf(p, "").Request) {
 			for _, one := range e.PyPI {
 				fmt.Fprintf(&b, "%s==%s\n", one.Name, one.Version)

@@ -9,19 +9,11 @@ import (
 )
 
 // Catalogs returns the pinned catalogs by server.
-func (l *Lock) Catalogs() map[string]catalog.Pin {
-	if l == nil {
-		return nil
-	}
-	return maps.Clone(l.catalogs)
-}
+func (l *Lock) Catalogs() map[string]catalog.Pin { return maps.Clone(l.get().catalogs) }
 
 // Pin returns the pinned catalog of a server, or nil.
 func (l *Lock) Pin(server string) *catalog.Pin {
-	if l == nil {
-		return nil
-	}
-	if pin, there := l.catalogs[server]; there {
+	if pin, there := l.get().catalogs[server]; there {
 		return &pin
 	}
 	return nil
@@ -32,11 +24,8 @@ func (l *Lock) Has(e Entry) bool { return l.find(e.key) != nil }
 
 // Pinned returns the lock with the catalog of a server added, replacing any earlier one.
 func (l *Lock) Pinned(server string, pin catalog.Pin) *Lock {
-	with := &Lock{catalogs: map[string]catalog.Pin{}}
-	if l != nil {
-		with.entries = l.entries
-	}
-	maps.Copy(with.catalogs, l.Catalogs())
+	with := &Lock{entries: l.get().entries, catalogs: map[string]catalog.Pin{}}
+	maps.Copy(with.catalogs, l.get().catalogs)
 	with.catalogs[server] = pin
 	return with
 }

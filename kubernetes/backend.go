@@ -36,10 +36,8 @@ import (
 )
 
 const (
-	// usersOfRun is how many pods of a run have a user of their own at once, and runsAtOnce how
-	// many blocks of so many users there are: so many that runs at once seldom share one, and their
-	// certificates do not find each other's pods.
-	usersOfRun = 512
+	// runsAtOnce is how many blocks of users there are for runs: so many that runs at once seldom
+	// share one, and their certificates do not find each other's pods.
 	runsAtOnce = 1 << 20
 
 	mergePatch = types.MergePatchType
@@ -74,7 +72,7 @@ type Backend struct {
 	policy    *policy
 	queue     *queue
 	room      *room
-	users     chan string
+	users     guests.Pool
 	count     atomic.Int64 // of pods' names
 
 	mu   sync.Mutex
@@ -142,7 +140,8 @@ func (b *Backend) open(ctx context.Context, o Options) error {
 		return err
 	}
 	b.policy.take(nil)
-	if b.watch, err = startWatch(ctx, b.client, b.namespace, o.Run, b.policy.take); err != nil {
+	name := func(pod *corev1.Pod) string { return pod.Name }
+	if b.watch, err = startWatch(ctx, b.client, b.namespace, labelRun+"="+o.Run, name, b.policy.take); err != nil {
 		return fmt.Errorf("watch the namespace %s: %w", b.namespace, err)
 	}
 	if why := b.policy.broken(); why != "" {
@@ -153,25 +152,10 @@ func (b *Backend) open(ctx context.Context, o Options) error {
 
 // usersFor returns the users of a run's block. Another run may have the same block, on the same
 // node: no object of the cluster's is taken for it.
-func usersFor(run string, first int) chan string {
+func usersFor(run string, first int) guests.Pool {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(run))
-	first += int(hash.Sum32()%runsAtOnce) * usersOfRun
-	users := make(chan string, usersOfRun)
-	for n := range usersOfRun {
-		number := strconv.Itoa(first + n)
-		users <- number + ":" + number
-	}
-	return users
-}
-
-func (b *Backend) takeUser() string {
-	select {
-	case user := <-b.users:
-		return user
-	default:
-		return ""
-	}
+	return guests.NewUserPool(first + int(hash.Sum32()%runsAtOnce)*guests.MaxContainers)
 }
 
 // Close gives back what belongs to the whole run. It may be called twice.
@@ -245,7 +229,7 @@ func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evid
 }
 
 func (b *Backend) planInput() planInput {
-	return planInput{run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.takeUser, newName: b.newName}
+	return planInput{run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.users.Get, newName: b.newName}
 }
 
 func (b *Backend) newName() string {
@@ -341,8 +325,8 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 
 // giveBack gives back the user of a pod that is gone.
 func (b *Backend) giveBack(p podPlan) {
-	if p.insists == "" && p.user != "" {
-		b.users <- p.user
+	if p.insists == "" {
+		b.users.Put(p.user)
 	}
 }
 

@@ -158,16 +158,8 @@ func Examine(ctx context.Context, c eval.Kubernetes, shards bool) ([]Finding, er
 		return all, err
 	}
 	found := Finding{"network", "the policies of the namespace " + namespace + " deny all connections; whether the cluster enforces them, a run's certificate shows", ""}
-	if why := judgePolicies(pointers(policies.Items)); why != "" {
+	if why := judgePolicies(policies.Items); why != "" {
 		found = Finding{"network", why, "Apply what waza doctor --on kubernetes --print prints."}
 	}
 	return append(all, found), nil
-}
-
-func pointers[T any](all []T) []*T {
-	to := make([]*T, len(all))
-	for i := range all {
-		to[i] = &all[i]
-	}
-	return to
 }

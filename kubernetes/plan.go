@@ -242,7 +242,7 @@ func isProbe(t *plan.Trial) bool { return t.Task == "waza-probe" || t.Task == "w
 // numbers reads "uid:gid".
 func numbers(user string) (uid, gid int64, err error) {
 	if user == "" {
-		return 0, 0, fmt.Errorf("a run has at most %d pods at once; lower --workers", usersOfRun)
+		return 0, 0, fmt.Errorf("a run has at most %d pods at once; lower --workers", guests.MaxContainers)
 	}
 	first, second, _ := strings.Cut(user, ":")
 	if uid, err = strconv.ParseInt(first, 10, 32); err == nil {

@@ -127,15 +127,15 @@ func TestJudgePolicies(t *testing.T) {
 	half := denyAll("n")
 	half.Spec.PolicyTypes = half.Spec.PolicyTypes[:1]
 	for name, test := range map[string]struct {
-		policies []*networkingv1.NetworkPolicy
+		policies []networkingv1.NetworkPolicy
 		want     string
 	}{
 		"none":        {nil, "is missing"},
-		"closed":      {[]*networkingv1.NetworkPolicy{denyAll("n")}, ""},
-		"one allows":  {[]*networkingv1.NetworkPolicy{denyAll("n"), allows}, "lets-out"},
-		"some pods":   {[]*networkingv1.NetworkPolicy{some}, "is missing"},
-		"one way":     {[]*networkingv1.NetworkPolicy{half}, "is missing"},
-		"and another": {[]*networkingv1.NetworkPolicy{some, denyAll("n")}, ""},
+		"closed":      {[]networkingv1.NetworkPolicy{*denyAll("n")}, ""},
+		"one allows":  {[]networkingv1.NetworkPolicy{*denyAll("n"), *allows}, "lets-out"},
+		"some pods":   {[]networkingv1.NetworkPolicy{*some}, "is missing"},
+		"one way":     {[]networkingv1.NetworkPolicy{*half}, "is missing"},
+		"and another": {[]networkingv1.NetworkPolicy{*some, *denyAll("n")}, ""},
 	} {
 		if got := judgePolicies(test.policies); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)

@@ -24,7 +24,7 @@ func denyAll(namespace string) *networkingv1.NetworkPolicy {
 
 // judgePolicies returns why the policies of a namespace leave the network of a pod open; empty
 // if they close it. Policies add up: any other with a rule may open what this one closes.
-func judgePolicies(all []*networkingv1.NetworkPolicy) string {
+func judgePolicies(all []networkingv1.NetworkPolicy) string {
 	closed := false
 	for _, p := range all {
 		spec := p.Spec
@@ -50,7 +50,7 @@ type policy struct {
 	why string // the network is open; empty if it is not; guarded by mu
 }
 
-func (p *policy) take(all []*networkingv1.NetworkPolicy) {
+func (p *policy) take(all []networkingv1.NetworkPolicy) {
 	why := judgePolicies(all)
 	p.mu.Lock()
 	p.why = why

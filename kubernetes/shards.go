@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/retry"
@@ -92,8 +91,9 @@ func RunShards(ctx context.Context, s Shards) ([]error, error) {
 	}
 	b := &Backend{run: ShortRun(s.Run), config: s.Config, rest: config, client: client, namespace: namespace}
 	name := leaseName(b.run)
-	if b.watch, err = watchJob(ctx, client, namespace, name); err != nil {
-		return nil, err
+	index := func(pod *corev1.Pod) string { return pod.Labels[batchv1.JobCompletionIndexAnnotation] }
+	if b.watch, err = startWatch(ctx, client, namespace, batchv1.JobNameLabel+"="+name, index, nil); err != nil {
+		return nil, fmt.Errorf("watch the namespace %s: %w", namespace, err)
 	}
 	defer b.watch.close()
 	runners := make([]*startedPod, s.Of)
@@ -124,22 +124,6 @@ func RunShards(ctx context.Context, s Shards) ([]error, error) {
 		s.Say(fmt.Sprintf("the Job %s is left for the cluster to delete: %v", name, err))
 	}
 	return errs, nil
-}
-
-// watchJob watches the pods of a Job, each by the index of its shard.
-func watchJob(ctx context.Context, client kubernetes.Interface, namespace, job string) (*watch, error) {
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	w := &watch{stop: stop, pods: map[string]*followed{}}
-	pods := w.inform(running, cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = batchv1.JobNameLabel + "=" + job }),
-		&corev1.Pod{}, func(_ cache.Store, object any, gone bool) {
-			pod := object.(*corev1.Pod)
-			w.take(pod.Labels[batchv1.JobCompletionIndexAnnotation], pod, gone)
-		})
-	if !cache.WaitForCacheSync(ctx.Done(), pods) {
-		w.close()
-		return nil, context.Cause(ctx)
-	}
-	return w, nil
 }
 
 // job returns the Job of the shards.

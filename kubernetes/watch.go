@@ -37,31 +37,32 @@ type followed struct {
 // watchPatience is how long a watch may take to begin. It tries again and again if the API refuses it.
 const watchPatience = 15 * time.Second
 
-// startWatch begins to watch, and returns once both watches are complete. Policies is called
-// with all policies of the namespace whenever one of them changes.
-func startWatch(ctx context.Context, client kubernetes.Interface, namespace, run string, policies func([]*networkingv1.NetworkPolicy)) (*watch, error) {
+// startWatch begins to watch the pods that a selector selects, each by the name that named
+// returns, and returns once the watch is complete. If policies is not nil, it is called with all
+// policies of the namespace, also whenever one of them changes.
+func startWatch(ctx context.Context, client kubernetes.Interface, namespace, selector string, named func(*corev1.Pod) string, policies func([]networkingv1.NetworkPolicy)) (*watch, error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	w := &watch{stop: stop, pods: map[string]*followed{}}
-	pods := w.inform(running, cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = labelRun + "=" + run }),
+	complete := []cache.InformerSynced{w.inform(running, cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = selector }),
 		&corev1.Pod{}, func(_ cache.Store, object any, gone bool) {
 			pod := object.(*corev1.Pod)
-			w.take(pod.Name, pod, gone)
-		})
-	changes := w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, fields.Everything()),
-		&networkingv1.NetworkPolicy{}, func(store cache.Store, _ any, _ bool) {
-			var all []*networkingv1.NetworkPolicy
-			for _, object := range store.List() {
-				all = append(all, object.(*networkingv1.NetworkPolicy))
-			}
-			policies(all)
-		})
+			w.take(named(pod), pod, gone)
+		})}
+	if policies != nil {
+		complete = append(complete, w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, fields.Everything()),
+			&networkingv1.NetworkPolicy{}, func(store cache.Store, _ any, _ bool) {
+				var all []networkingv1.NetworkPolicy
+				for _, object := range store.List() {
+					all = append(all, *object.(*networkingv1.NetworkPolicy))
+				}
+				policies(all)
+			}))
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, watchPatience, fmt.Errorf("the API does not let it begin within %s", watchPatience))
 	defer cancel()
-	for _, complete := range []cache.InformerSynced{pods, changes} {
-		if !cache.WaitForCacheSync(ctx.Done(), complete) {
-			w.close()
-			return nil, context.Cause(ctx)
-		}
+	if !cache.WaitForCacheSync(ctx.Done(), complete...) {
+		w.close()
+		return nil, context.Cause(ctx)
 	}
 	return w, nil
 }

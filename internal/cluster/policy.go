@@ -163,47 +163,38 @@ func holdsAddress(p *corev1.Pod) bool {
 
 // egress returns rules that accept what the pod may send, and drop the rest.
 func (s state) egress(p *corev1.Pod) string {
-	var b strings.Builder
-	isolated := false
-	for _, policy := range s.of(p, networkingv1.PolicyTypeEgress) {
-		isolated = true
+	return s.rules(p, networkingv1.PolicyTypeEgress, func(b *strings.Builder, policy *networkingv1.NetworkPolicy) {
 		for _, r := range policy.Spec.Egress {
-			s.allow(&b, policy.Namespace, "daddr", r.To, r.Ports)
+			s.allow(b, policy.Namespace, "daddr", r.To, r.Ports)
 		}
-	}
-	return verdict(&b, isolated)
+	})
 }
 
 // ingress returns rules that accept what the pod may receive, and drop the rest.
 func (s state) ingress(p *corev1.Pod) string {
+	return s.rules(p, networkingv1.PolicyTypeIngress, func(b *strings.Builder, policy *networkingv1.NetworkPolicy) {
+		for _, r := range policy.Spec.Ingress {
+			s.allow(b, policy.Namespace, "saddr", r.From, r.Ports)
+		}
+	})
+}
+
+// rules returns what allow writes for the policies of a type that select the pod, and a rule
+// that drops the rest. Without such policies, everything is accepted.
+func (s state) rules(p *corev1.Pod, t networkingv1.PolicyType, allow func(*strings.Builder, *networkingv1.NetworkPolicy)) string {
 	var b strings.Builder
 	isolated := false
-	for _, policy := range s.of(p, networkingv1.PolicyTypeIngress) {
-		isolated = true
-		for _, r := range policy.Spec.Ingress {
-			s.allow(&b, policy.Namespace, "saddr", r.From, r.Ports)
-		}
-	}
-	return verdict(&b, isolated)
-}
-
-func verdict(allowed *strings.Builder, isolated bool) string {
-	if !isolated {
-		return "return\n"
-	}
-	return allowed.String() + "drop\n"
-}
-
-// of returns the policies of a type that select the pod.
-func (s state) of(p *corev1.Pod, t networkingv1.PolicyType) []*networkingv1.NetworkPolicy {
-	var of []*networkingv1.NetworkPolicy
 	for _, policy := range s.policies {
 		if policy.Namespace == p.Namespace && slices.Contains(policy.Spec.PolicyTypes, t) &&
 			selects(&policy.Spec.PodSelector, p.Labels) {
-			of = append(of, policy)
+			isolated = true
+			allow(&b, policy)
 		}
 	}
-	return of
+	if !isolated {
+		return "return\n"
+	}
+	return b.String() + "drop\n"
 }
 
 // allow writes a rule for every peer and port. A rule without peers, or without ports,

@@ -19,27 +19,37 @@ var ErrTooLarge = errors.New("is larger")
 
 // Read reads a regular file of up to most bytes. It never blocks on a pipe or device. Its
 // errors are [*fs.PathError].
-func Read(path string, most int64) ([]byte, error) {
-	return whole(path, syscall.O_NONBLOCK, most, func(mode fs.FileMode) error { // opening a pipe would wait for its writer
-		if !mode.IsRegular() {
-			return errors.New("is not a regular file")
-		}
-		return nil
-	})
-}
+func Read(path string, most int64) ([]byte, error) { return read(path, most, true) }
 
 // ReadNamed is like [Read] for a file named by the user on a command line, which may be a
 // pipe.
-func ReadNamed(path string, most int64) ([]byte, error) {
-	return whole(path, 0, most, func(fs.FileMode) error { return nil })
-}
+func ReadNamed(path string, most int64) ([]byte, error) { return read(path, most, false) }
 
-func whole(path string, flags int, most int64, check func(fs.FileMode) error) ([]byte, error) {
-	data, err := read(path, flags, most, check)
-	if err == nil {
-		return data, nil
+func read(path string, most int64, regular bool) (_ []byte, err error) {
+	defer func() {
+		if err != nil {
+			err = &fs.PathError{Op: "read", Path: path, Err: Cause(err)}
+		}
+	}()
+	flags := os.O_RDONLY
+	if regular {
+		flags |= syscall.O_NONBLOCK // opening a pipe would wait for its writer
 	}
-	return nil, &fs.PathError{Op: "read", Path: path, Err: Cause(err)}
+	file, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, syscall.EISDIR
+	case regular && !info.Mode().IsRegular():
+		return nil, errors.New("is not a regular file")
+	}
+	return ReadFrom(file, most)
 }
 
 // Cause returns the error without the file's name.
@@ -54,24 +64,6 @@ func Cause(err error) error {
 // directory.
 func IsInside(p string) bool {
 	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
-}
-
-func read(path string, flags int, most int64, check func(fs.FileMode) error) (data []byte, err error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err == nil && info.IsDir() {
-		err = syscall.EISDIR
-	} else if err == nil {
-		err = check(info.Mode())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return ReadFrom(file, most)
 }
 
 // ReadFrom reads r to its end. It returns [ErrTooLarge] if there are more than most bytes.

@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/sandbox"
@@ -241,6 +242,31 @@ func (t *Trial) AllContainers() []sandbox.Container {
 	all := t.Containers()
 	for _, g := range t.GraderContainers {
 		all = append(all, g.Container)
+	}
+	return all
+}
+
+// Build is an image that has to be built.
+type Build struct {
+	images.Buildable
+	Image string // its reference
+	Who   string // whose image it is, for messages
+}
+
+// Builds returns the images of the agent and the servers that are built from packages or source.
+func (t *Trial) Builds() []Build {
+	var all []Build
+	if t.Agent.Build != nil {
+		all = append(all, Build{*t.Agent.Build, t.Agent.Image, "agent"})
+	}
+	for _, s := range t.Servers {
+		who := fmt.Sprintf("server %q", s.Name)
+		switch {
+		case s.Build != nil:
+			all = append(all, Build{*s.Build, s.Image, who})
+		case s.Source != nil:
+			all = append(all, Build{s.Source, s.Image, who})
+		}
 	}
 	return all
 }

@@ -45,7 +45,7 @@ type program struct {
 // launch starts a program in its own session and process group, so that it gets no signals of
 // our terminal. It calls ended when the program has exited, before anything else observes that.
 func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessState)) (*program, error) {
-	env := process.LastOfEach(append(withoutProxy(append(without(os.Environ(), b.without), spec.Env...)), markVariable+"="+mark))
+	env := append(withoutProxy(append(without(os.Environ(), b.without), spec.Env...)), markVariable+"="+mark)
 	env = process.LastOfEach(process.WithPath(env, spec.PathFirst))
 	path, err := lookPath(spec.Args[0], env, spec.Dir)
 	if err != nil {
@@ -185,7 +185,7 @@ func without(env, names []string) []string {
 // withoutProxy excludes loopback from proxies in the environment.
 func withoutProxy(env []string) []string {
 	for _, key := range []string{"NO_PROXY", "no_proxy"} {
-		list := valueOf(env, key)
+		list, _ := process.LookupEnv(env, key)
 		if list != "" {
 			list += ","
 		}
@@ -230,16 +230,6 @@ func lookPath(name string, env []string, dir string) (string, error) {
 		return "", fmt.Errorf("%q: no such program in PATH (%s); install it, or give its path", name, search)
 	}
 	return path, nil
-}
-
-// valueOf returns the last value of a variable, which is the effective one.
-func valueOf(env []string, key string) (value string) {
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, key+"="); ok {
-			value = v
-		}
-	}
-	return value
 }
 
 // output is our end of a program's stdout or stderr. It has a single reader.

@@ -19,17 +19,25 @@ type Spec struct {
 	PathFirst string
 }
 
+// LookupEnv returns the last value of a variable in env, which is the effective one.
+func LookupEnv(env []string, key string) (value string, ok bool) {
+	for _, kv := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(kv, key+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
 // WithPath returns env with first put in front of PATH, or env if first is empty. If env has
 // several PATHs, the last one counts.
 func WithPath(env []string, first string) []string {
 	if first == "" {
 		return env
 	}
-	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	for _, kv := range env {
-		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
-			path = value
-		}
+	path, ok := LookupEnv(env, "PATH")
+	if !ok {
+		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
 	return append(slices.Clone(env), "PATH="+first+":"+path)
 }

@@ -59,11 +59,7 @@ func LastOfEach(env []string) []string {
 // Find looks up a program like execvp(3) in the last PATH of env, relative to dir. It also
 // returns that PATH. path is "" if there is no such executable.
 func Find(name string, env []string, dir string) (path, search string) {
-	for _, kv := range env {
-		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
-			search = value
-		}
-	}
+	search, _ = LookupEnv(env, "PATH")
 	for _, d := range filepath.SplitList(search) {
 		if !filepath.IsAbs(d) {
 			d = filepath.Join(dir, d)

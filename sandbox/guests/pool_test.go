@@ -1,4 +1,4 @@
-package containers
+package guests
 
 import (
 	"strconv"
@@ -7,15 +7,15 @@ import (
 
 // A pool hands out each name once, and what was never handed out does not come back.
 func TestPool(t *testing.T) {
-	p := newPool(strconv.Itoa)
-	for n := range usersOfRun {
-		if got := p.get(); got != strconv.Itoa(n) {
+	p := NewPool(strconv.Itoa)
+	for n := range MaxContainers {
+		if got := p.Get(); got != strconv.Itoa(n) {
 			t.Fatalf("name %d is %q", n, got)
 		}
 	}
-	p.put(p.get()) // none is left
-	p.put("7")
-	if got, more := p.get(), p.get(); got != "7" || more != "" {
+	p.Put(p.Get()) // none is left
+	p.Put("7")
+	if got, more := p.Get(), p.Get(); got != "7" || more != "" {
 		t.Errorf("after 7 came back: %q and %q", got, more)
 	}
 }
