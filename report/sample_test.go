@@ -111,7 +111,12 @@ func costing(input, output int64, dollars float64) func(*results.Trial) {
 	}
 }
 
-func attempt2(t *results.Trial) { t.Attempt = 2 }
+// tried has the trial be the second attempt, after one that ended as infra.
+func tried(reason evidence.Reason, message string) func(*results.Trial) {
+	return func(t *results.Trial) {
+		t.Attempt, t.Earlier = 2, []evidence.Trial{{Attempt: 1, Class: evidence.ClassInfra, Reason: reason, Message: message}}
+	}
+}
 
 func attackedBy(end evidence.AttackOutcome) func(*results.Trial) {
 	return func(t *results.Trial) {
@@ -164,10 +169,9 @@ func sample(t *testing.T) view.Run {
 		s.trial("report", n, evidence.ClassFail, usual, because(evidence.ReasonGraders, "failed: total, wording"),
 			says("total", evidence.VerdictFail, 0, "Expected the output to contain \"40,112.50\"; it does not.\nIt is: I cannot tell."), says("wording", evidence.VerdictFail, 0.2, "no"))
 	}
-	s.trial("broken", 1, evidence.ClassInfra, because(evidence.ReasonServer, "MCP server inventory did not come up: it exited with code 127"))
-	s.trial("broken", 1, evidence.ClassInfra, attempt2, because(evidence.ReasonServer, "MCP server inventory did not come up: it exited with code 127"))
-	s.trial("broken", 2, evidence.ClassInfra, because(evidence.ReasonEngine, "the engine went away"))
-	s.trial("broken", 2, evidence.ClassPass, attempt2)
+	const reason = "MCP server inventory did not come up: it exited with code 127"
+	s.trial("broken", 1, evidence.ClassInfra, tried(evidence.ReasonServer, reason), because(evidence.ReasonServer, reason))
+	s.trial("broken", 2, evidence.ClassPass, tried(evidence.ReasonEngine, "the engine went away"))
 	s.run.Specs = []results.MetricSpec{{Name: "task_completion", Weight: 1, Threshold: 0.9}}
 	r := s.results()
 	return view.Run{

@@ -39,8 +39,8 @@ func NewBuilder(run Run) *Builder {
 	return b
 }
 
-// Add takes in a trial, in whatever order they come. Of several attempts of a trial
-// the last one counts. It refuses a trial of a task that the run does not have.
+// Add takes in a trial, in whatever order they come. It refuses a trial of a task that the
+// run does not have.
 func (b *Builder) Add(trial Trial) error {
 	if _, ok := b.trials[trial.Task]; !ok {
 		return fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
@@ -60,9 +60,10 @@ func (b *Builder) Results() Results {
 	var servers cards
 	var answers answerTimes
 	for i, task := range b.run.Tasks {
-		last := lastAttempts(b.trials[task.TestID])
-		results.Tasks[i] = withRuns(task, last)
-		for _, t := range last {
+		trials := b.trials[task.TestID]
+		slices.SortFunc(trials, func(a, b taken) int { return cmp.Compare(a.result.RunNumber, b.result.RunNumber) })
+		results.Tasks[i] = withRuns(task, trials)
+		for _, t := range trials {
 			answers.add(t.answers)
 			if counts(t.result) {
 				servers.add(t)
@@ -79,26 +80,6 @@ func (b *Builder) Results() Results {
 	}
 	results.Metrics = measure(b.run.Specs, own, results.Triggers)
 	return results
-}
-
-// lastAttempts returns a task's trials in order, each by its last attempt, which lists the
-// earlier ones.
-func lastAttempts(trials []taken) (last []taken) {
-	trials = slices.Clone(trials)
-	slices.SortStableFunc(trials, func(a, b taken) int {
-		return cmp.Or(cmp.Compare(a.result.RunNumber, b.result.RunNumber), cmp.Compare(a.result.Attempts, b.result.Attempts))
-	})
-	for _, t := range trials {
-		if n := len(last) - 1; n >= 0 && last[n].result.RunNumber == t.result.RunNumber {
-			before := last[n].result
-			t.result.Earlier = append(before.Earlier, Attempt{
-				Attempt: before.Attempts, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message, Shared: before.Shared,
-			})
-			last = last[:n]
-		}
-		last = append(last, t)
-	}
-	return last
 }
 
 // withRuns returns a task with the results of its trials.
@@ -158,6 +139,9 @@ func outline(trial Trial) RunResult {
 		FinalOutput:   strings.Clone(text.Shorten(trial.FinalOutput, maxOutline)),
 		Took:          trial.Ended.Sub(trial.Started),
 		Shared:        trial.Shared,
+	}
+	for _, a := range trial.Earlier {
+		r.Earlier = append(r.Earlier, Attempt{Attempt: max(a.Attempt, 1), Outcome: a.Class, Reason: a.Reason, Message: a.Message, Shared: a.Shared})
 	}
 	if r.Status = statusOf(r.Outcome); r.Status == StatusError {
 		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))
@@ -243,10 +227,11 @@ type MetricSpec struct {
 	Threshold float64 `json:"threshold,omitempty"`
 }
 
-// Trial is one attempt of one trial: its evidence and its verdicts.
+// Trial is the last attempt of one trial: its evidence and its verdicts.
 type Trial struct {
 	evidence.Trial
-	Path       string // of its evidence, in the run's directory
+	Earlier    []evidence.Trial // attempts, in order
+	Path       string           // of its evidence, in the run's directory
 	Verdicts   evidence.Verdicts
 	Calls      []evidence.Call
 	Catalogs   []evidence.Catalog

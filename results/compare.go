@@ -128,10 +128,10 @@ func compared(number int, e Entry) ComparedRun {
 	var took []time.Duration
 	succeeded, resisted := 0, 0
 	for _, t := range e.Tasks {
-		passed, counted := t.passed()
-		r.Passed, r.Trials, r.Infra = r.Passed+passed, r.Trials+counted, r.Infra+len(t.Trials)-counted
-		r.Tasks = append(r.Tasks, comparedTask(t))
-		passes = append(passes, passValues(passed, counted))
+		task := comparedTask(t)
+		r.Passed, r.Trials, r.Infra = r.Passed+task.Passed, r.Trials+task.Trials, r.Infra+len(t.Trials)-task.Trials
+		r.Tasks = append(r.Tasks, task)
+		passes = append(passes, passValues(task.Passed, task.Trials))
 		for _, trial := range t.Trials {
 			switch trial.Attack.Result {
 			case evidence.AttackSucceeded:
@@ -152,10 +152,7 @@ func compared(number int, e Entry) ComparedRun {
 }
 
 func comparedTask(t TaskOutline) ComparedTask {
-	c := ComparedTask{ID: t.ID, Mark: t.mark()}
-	if t.attacked() {
-		c.Attack = evidence.AttackSucceeded
-	}
+	c := ComparedTask{ID: t.ID}
 	if c.Passed, c.Trials = t.passed(); c.Trials > 0 {
 		i := wilson(c.Passed, c.Trials)
 		c.PassRate = &i
@@ -163,6 +160,9 @@ func comparedTask(t TaskOutline) ComparedTask {
 	var took []time.Duration
 	var tokens, costs []float64
 	for _, trial := range t.Trials {
+		if trial.Attack.Result == evidence.AttackSucceeded {
+			c.Attack = evidence.AttackSucceeded
+		}
 		if !trial.Outcome.OfAgent() {
 			continue
 		}
@@ -176,6 +176,7 @@ func comparedTask(t TaskOutline) ComparedTask {
 	}
 	slices.Sort(took)
 	c.MedianDurationMS, c.Tokens, c.Cost = median(took), meanOf(tokens), meanOf(costs)
+	c.Mark = c.markOf(t.Trials)
 	return c
 }
 
@@ -197,33 +198,22 @@ func passValues(passed, counted int) []float64 {
 	return values
 }
 
-// mark describes how the trials of a task ended, including successful attacks.
-func (t TaskOutline) mark() string {
-	ends := endsOf(t)
-	switch passed, counted := t.passed(); {
-	case !t.attacked():
+// markOf describes how the task's trials ended, including successful attacks.
+func (c ComparedTask) markOf(trials []TrialOutline) string {
+	ends := fmt.Sprintf("%d/%d", c.Passed, c.Trials)
+	switch {
+	case len(trials) == 0:
+		ends = unknownMark
+	case len(trials) == 1 || c.Trials == 0:
+		ends = string(trials[0].Outcome)
+	}
+	switch {
+	case c.Attack == "":
 		return ends
-	case passed == counted:
+	case c.Passed == c.Trials:
 		return AttackSucceeded
 	}
 	return ends + ", " + AttackSucceeded
-}
-
-func (t TaskOutline) attacked() bool {
-	return slices.ContainsFunc(t.Trials, func(trial TrialOutline) bool { return trial.Attack.Result == evidence.AttackSucceeded })
-}
-
-func endsOf(t TaskOutline) string {
-	passed, counted := t.passed()
-	switch {
-	case len(t.Trials) == 0:
-		return unknownMark
-	case len(t.Trials) == 1:
-		return string(t.Trials[0].Outcome)
-	case counted == 0:
-		return string(t.Trials[0].Outcome)
-	}
-	return fmt.Sprintf("%d/%d", passed, counted)
 }
 
 // unknownMark is that of a task without a trial.

@@ -97,7 +97,7 @@ func written(t *testing.T, run results.Run, trials ...results.Trial) []byte {
 	err := build(t, run, trials...).Write(&out, func(task string, number int) (results.Trial, error) {
 		var last results.Trial
 		for _, trial := range trials {
-			if trial.Task == task && trial.Number == number && trial.Attempt > last.Attempt {
+			if trial.Task == task && trial.Number == number {
 				last = trial
 			}
 		}
@@ -110,11 +110,12 @@ func written(t *testing.T, run results.Run, trials ...results.Trial) []byte {
 }
 
 func TestGolden(t *testing.T) {
+	again := trial("second", 1, 2, evidence.ClassFail, 0.5, 1)
+	again.Earlier = []evidence.Trial{{Attempt: 1, Class: evidence.ClassInfra, Message: "because of infra"}}
 	trials := []results.Trial{
 		session(),
 		trial("first", 2, 1, evidence.ClassPass, 1, 1),
-		trial("second", 1, 1, evidence.ClassInfra),
-		trial("second", 1, 2, evidence.ClassFail, 0.5, 1),
+		again,
 		trial("second", 2, 1, evidence.ClassTimeout, 0, 1),
 	}
 	data := written(t, run(), trials...)

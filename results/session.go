@@ -87,7 +87,7 @@ func (r *room) toolEvent(number int, use capture.Use) ToolEvent {
 		Args: r.json(use.Arguments, argumentsAt(use)), Result: r.json(result, resultAt(use)), Success: use.OK,
 	}
 	if call := use.Call; call != nil {
-		event.ToolCallID, event.Outcome = idText(call.ID), call.Outcome
+		event.ToolCallID, event.Outcome = cmp.Or(jsontext.Text(call.ID), string(call.ID)), call.Outcome
 		event.Turn, event.Origin = call.Turn, call.Origin
 		event.DurationMS = milliseconds(call.Start, call.End)
 		if !use.OK {
@@ -105,9 +105,7 @@ func serverOf(use capture.Use) string {
 }
 
 func toolArguments(use capture.Use, room *room) ToolArguments {
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(use.Arguments, &fields) // only an object has arguments
-	field := func(name string) string { return room.text(stringOf(fields[name]), argumentsAt(use)) }
+	field := func(name string) string { return room.text(textOf(use.Arguments, name), argumentsAt(use)) }
 	return ToolArguments{
 		Path: field("path"), FileText: field("file_text"), Command: field("command"), Description: field("description"), Skill: field("skill"),
 	}
@@ -138,13 +136,11 @@ func resultOf(raw json.RawMessage) *ToolResult {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &fields) // otherwise it is not an object
-	content := cmp.Or(stringOf(raw), stringOf(fields["content"]), capture.Text(raw), capture.BlockText(raw))
-	if content == "" && raw[0] != '"' && stringOf(fields["detailedContent"]) == "" {
+	content, detailed := cmp.Or(jsontext.Text(raw), textOf(raw, "content"), capture.Text(raw), capture.BlockText(raw)), textOf(raw, "detailedContent")
+	if content == "" && raw[0] != '"' && detailed == "" {
 		content = string(raw)
 	}
-	return &ToolResult{Content: content, DetailedContent: stringOf(fields["detailedContent"])}
+	return &ToolResult{Content: content, DetailedContent: detailed}
 }
 
 // CallText returns the text of a call's result, or why it has none.
@@ -158,22 +154,14 @@ func CallText(call evidence.Call, result json.RawMessage) string {
 // errorText returns the error of a call that did not succeed.
 func errorText(call evidence.Call, result json.RawMessage) string {
 	if len(call.Error) > 0 {
-		var fields map[string]json.RawMessage
-		_ = json.Unmarshal(call.Error, &fields) // else the error as it came
-		return cmp.Or(stringOf(fields["message"]), string(call.Error))
+		return cmp.Or(textOf(call.Error, "message"), string(call.Error))
 	}
 	return cmp.Or(capture.Text(result), string(call.Outcome))
 }
 
-func idText(id json.RawMessage) string { return cmp.Or(stringOf(id), string(id)) }
-
-// stringOf returns a JSON string's value, or empty for anything else.
-func stringOf(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
+// textOf returns the string in a member of an object, or empty for anything else.
+func textOf(object json.RawMessage, member string) string {
+	return jsontext.Text(jsontext.Member(object, member))
 }
 
 // Bounds of what results.json takes of what calls and agents said; evidence has the rest.

@@ -78,13 +78,11 @@ func TestToolsAreBounded(t *testing.T) {
 	}
 }
 
-// Attempts that were made again and trials that do not count leave no use behind.
+// Trials that do not count leave no use behind.
 func TestToolsOfTrialsThatCount(t *testing.T) {
-	again := using(1, []evidence.Call{did("s", evidence.OutcomeOK, 1)})
-	again.Verdicts.Class = evidence.ClassInfra
-	last := using(1, []evidence.Call{did("s", evidence.OutcomeOK, 2)})
-	last.Attempt = 2
-	if card := cardOf(t, again, last); len(card.Tools) != 1 || card.Tools[0].Calls != 1 || *card.Tools[0].MedianDurationMS != 2 {
+	broke := using(1, []evidence.Call{did("s", evidence.OutcomeOK, 1)})
+	broke.Verdicts.Class = evidence.ClassInfra
+	if card := cardOf(t, broke, using(2, []evidence.Call{did("s", evidence.OutcomeOK, 2)})); len(card.Tools) != 1 || card.Tools[0].Calls != 1 || *card.Tools[0].MedianDurationMS != 2 {
 		t.Errorf("%+v", card.Tools)
 	}
 }

@@ -237,14 +237,11 @@ func differingKey(a, b Record) (key string, err error) {
 			return "", err
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(keys[0])) {
-		if !bytes.Equal(keys[0][key], keys[1][key]) {
-			return key, nil
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys[1])) {
-		if _, ok := keys[0][key]; !ok {
-			return key, nil
+	for _, one := range keys { // either may lack keys of the other
+		for _, key := range slices.Sorted(maps.Keys(one)) {
+			if !bytes.Equal(keys[0][key], keys[1][key]) {
+				return key, nil
+			}
 		}
 	}
 	return "", nil

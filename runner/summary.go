@@ -91,7 +91,10 @@ func computeResults(dir string, r Record) (results.Results, error) {
 		if trial.Verdicts.Class == "" {
 			continue
 		}
-		if err := addTrial(builder, d, trial); err != nil {
+		if trial.Earlier, err = d.Earlier(); err != nil {
+			return results.Results{}, err
+		}
+		if err := builder.Add(trial); err != nil {
 			return results.Results{}, err
 		}
 	}
@@ -123,24 +126,6 @@ func writeBaseline(dir string, baseline results.Results) error {
 		return err
 	}
 	return evidence.WriteFile(filepath.Join(dir, baselineFile), data)
-}
-
-// addTrial adds a trial and its earlier attempts.
-func addTrial(to *results.Builder, d evidence.Dir, trial results.Trial) error {
-	if err := to.Add(trial); err != nil {
-		return err
-	}
-	earlier, err := d.Earlier()
-	if err != nil {
-		return err
-	}
-	for _, attempt := range earlier {
-		verdicts := evidence.Verdicts{Class: attempt.Class, Reason: attempt.Reason, Message: attempt.Message}
-		if err := to.Add(results.Trial{Trial: attempt, Verdicts: verdicts}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readTrial reads one trial's evidence and verdicts. A trial that was not graded because of a

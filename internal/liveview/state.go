@@ -101,14 +101,14 @@ func seconds(d time.Duration) string {
 
 // Ended returns a line about how and why an attempt ended.
 func Ended(u runner.Update, style terminal.Style) string {
-	v := u.Result.Dir.Explained(u.Result.Verdicts)
-	class := terminal.Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
+	ended := u.Progress()
+	class := terminal.Paint(style, ended.Class)(fmt.Sprintf("%-11s", ended.Class.With(ended.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %.1fs", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), took.Seconds())
-	if why := view.WhyOf(results.Graded(v)).Line(); why != "" {
-		line += "  " + safe(why)
+	if ended.Message != "" {
+		line += "  " + safe(ended.Message)
 	}
-	if v.Attack != nil && v.Attack.Succeeded {
+	if a := u.Result.Verdicts.Attack; a != nil && a.Succeeded {
 		line += "  " + style.Bad(results.AttackSucceeded)
 	}
 	if u.Phase == evidence.PhaseAgain {

@@ -54,13 +54,13 @@ func run() results.Run {
 }
 
 func trials() []results.Trial {
-	before := trial("1-price", 2, evidence.ClassInfra, evidence.ReasonServer, "server \"stock\" did not come up\nit said nothing", "")
+	before := evidence.Trial{Attempt: 1, Class: evidence.ClassInfra, Reason: evidence.ReasonServer, Message: "server \"stock\" did not come up\nit said nothing"}
 	after := trial("1-price", 2, evidence.ClassPass, "", "", "")
-	after.Attempt = 2
+	after.Attempt, after.Earlier = 2, []evidence.Trial{before}
 	infra := trial("3-report", 1, evidence.ClassInfra, evidence.ReasonEngine, "the engine went away", "")
 	infra.Verdicts.Verdicts = nil
 	return []results.Trial{
-		trial("1-price", 1, evidence.ClassPass, "", "", "fine"), before, after,
+		trial("1-price", 1, evidence.ClassPass, "", "", "fine"), after,
 		trial("2-reserve", 1, evidence.ClassFail, evidence.ReasonGraders, "failed: price", "the answer lacks \"12 €\"\nit says <none> & \x1b[31mno more\u202E"),
 		trial("2-reserve", 2, evidence.ClassTimeout, evidence.ReasonTimeLimit, "the agent ran longer than 60 s", "no answer"),
 		infra,
@@ -177,7 +177,7 @@ func TestOutcomes(t *testing.T) {
 func TestOneTrialHasNoNumber(t *testing.T) {
 	one := run()
 	one.Config.RunsPerTest, one.Tasks, one.Specs, one.Skill = 1, []results.Task{{TestID: "2-reserve"}}, nil, "stock"
-	s := read(t, write(t, build(t, one, trials()[3]))).Suites[0]
+	s := read(t, write(t, build(t, one, trials()[2]))).Suites[0]
 	if len(s.Cases) != 1 || s.Cases[0].Name != "2-reserve" || s.Cases[0].Classname != "stock" || !strings.HasPrefix(s.Cases[0].Failure.Text, "failed: price\n") {
 		t.Errorf("%+v", s.Cases)
 	}

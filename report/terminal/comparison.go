@@ -39,14 +39,12 @@ func Comparison(w io.Writer, c results.Comparison, width int) error {
 
 // who returns the columns that identify runs, and those of their results.
 func who(runs []view.ComparedRun) []column {
-	return known([]column{
-		of(runs, "RUN", false, func(r view.ComparedRun) string { return fmt.Sprint(r.Run) }),
-		of(runs, "AGENT", true, func(r view.ComparedRun) string { return r.Agent }),
-		of(runs, "MODEL", true, func(r view.ComparedRun) string { return r.Model }),
-		of(runs, "PASSED", false, func(r view.ComparedRun) string { return view.Share(r.Passed, r.Trials) }),
-		of(runs, "RATE", false, func(r view.ComparedRun) string { return r.PassRate }),
-		of(runs, "ATTACKS", false, func(r view.ComparedRun) string { return r.Attacks }),
-	})
+	var rows [][]string
+	for _, r := range runs {
+		rows = append(rows, []string{fmt.Sprint(r.Run), r.Agent, r.Model, view.Share(r.Passed, r.Trials), r.PassRate, r.Attacks})
+	}
+	columns := columnsOf([]string{"RUN", "AGENT", "MODEL", "PASSED", "RATE", "ATTACKS"}, rows)
+	return known(figures(columns, 0, 3, 4, 5))
 }
 
 // marksOf returns a column for each task of any run.
@@ -64,21 +62,12 @@ func marksOf(c results.Comparison) (columns []column) {
 
 // took returns the columns of the resources that the runs used.
 func took(runs []view.ComparedRun) []column {
-	return known([]column{
-		of(runs, "MCP CALLS", false, func(r view.ComparedRun) string { return r.MCPCalls }),
-		of(runs, "TOKENS", false, func(r view.ComparedRun) string { return r.Tokens }),
-		of(runs, "COST", false, func(r view.ComparedRun) string { return r.Cost }),
-		of(runs, "MEDIAN TIME", false, func(r view.ComparedRun) string { return r.MedianTime }),
-	})
-}
-
-// of returns a column with a cell for each run.
-func of(runs []view.ComparedRun, title string, words bool, cell func(view.ComparedRun) string) column {
-	c := column{title: title, words: words}
+	var rows [][]string
 	for _, r := range runs {
-		c.cells = append(c.cells, cell(r))
+		rows = append(rows, []string{r.MCPCalls, r.Tokens, r.Cost, r.MedianTime})
 	}
-	return c
+	columns := columnsOf([]string{"MCP CALLS", "TOKENS", "COST", "MEDIAN TIME"}, rows)
+	return known(figures(columns, 0, 1, 2, 3))
 }
 
 // known returns the columns that have a known value.

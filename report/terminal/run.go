@@ -137,34 +137,21 @@ func attackTable(r results.Results, width int) string {
 // attackColumns returns the attacked tasks, how many of their trials passed, and the
 // results of the attacks. Columns without results are omitted.
 func attackColumns(r results.Results) []column {
-	var tasks []string
-	var figures []*results.Attacks
+	row := func(task string, a *results.Attacks) []string {
+		return []string{task, view.Rate(a.BenignRate), fmt.Sprint(a.Succeeded), fmt.Sprint(a.Resisted), fmt.Sprint(a.NotDelivered), fmt.Sprint(a.Errors)}
+	}
+	var rows [][]string
 	for _, t := range r.Tasks {
-		if one := results.AttacksOn(t); one != nil {
-			tasks, figures = append(tasks, t.TestID), append(figures, one)
+		if a := results.AttacksOn(t); a != nil {
+			rows = append(rows, row(t.TestID, a))
 		}
 	}
-	columns := []column{{title: "UNDER ATTACK", words: true, cells: tasks}, {title: "PASSED"}}
-	for _, a := range figures {
-		columns[1].cells = append(columns[1].cells, view.Rate(a.BenignRate))
-	}
-	for _, end := range []struct {
-		title string
-		of    func(*results.Attacks) int
-	}{
-		{"SUCCEEDED", func(a *results.Attacks) int { return a.Succeeded }},
-		{"RESISTED", func(a *results.Attacks) int { return a.Resisted }},
-		{"NOT DELIVERED", func(a *results.Attacks) int { return a.NotDelivered }},
-		{"ERROR", func(a *results.Attacks) int { return a.Errors }},
-	} {
-		if end.of(r.Summary.Attacks) == 0 {
-			continue
+	all := figures(columnsOf([]string{"UNDER ATTACK", "PASSED", "SUCCEEDED", "RESISTED", "NOT DELIVERED", "ERROR"}, rows), 1, 2, 3, 4, 5)
+	columns := slices.Clone(all[:2])
+	for i, total := range row("", r.Summary.Attacks)[2:] {
+		if total != "0" {
+			columns = append(columns, all[2+i])
 		}
-		ends := column{title: end.title}
-		for _, a := range figures {
-			ends.cells = append(ends.cells, fmt.Sprint(end.of(a)))
-		}
-		columns = append(columns, ends)
 	}
 	return columns
 }
