@@ -189,7 +189,7 @@ func newTask(s *state, c *cli.Command) error {
 		fmt.Fprintf(s.stdout, "no glob under tasks of %s matches it: add %s there\n", a.path, file)
 		return nil
 	}
-	return s.save(a, at, edited)
+	return saveEval(s, a, at, edited)
 }
 
 func newServer(s *state, c *cli.Command) error {

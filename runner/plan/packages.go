@@ -76,13 +76,6 @@ func Install(trials []*Trial, lock *images.Lock, platform string) error {
 	return nil
 }
 
-// Build is an image that has to be built.
-type Build struct {
-	images.Buildable
-	Image string // its reference
-	Who   string // whose image it is, for messages
-}
-
 // Missing returns the images of packages that are not resolved, without duplicates.
 func Missing(trials []*Trial) (all []images.Image) {
 	add := func(build *images.Image) {

@@ -219,24 +219,6 @@ func (t *Trial) Containers() []sandbox.Container {
 	return all
 }
 
-// Builds returns the images of the agent and the servers that are built from packages or source.
-func (t *Trial) Builds() []Build {
-	var all []Build
-	if t.Agent.Build != nil {
-		all = append(all, Build{*t.Agent.Build, t.Agent.Image, "agent"})
-	}
-	for _, s := range t.Servers {
-		who := fmt.Sprintf("server %q", s.Name)
-		switch {
-		case s.Build != nil:
-			all = append(all, Build{*s.Build, s.Image, who})
-		case s.Source != nil:
-			all = append(all, Build{s.Source, s.Image, who})
-		}
-	}
-	return all
-}
-
 // AllContainers returns all containers of the trial, including those of graders.
 func (t *Trial) AllContainers() []sandbox.Container {
 	all := t.Containers()
