@@ -91,3 +91,19 @@ func TestWhyAgentEnded(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// TestOutcomeWithoutTrials checks that a run that was interrupted before its first trial prints no
+// table, but how to resume it.
+func TestOutcomeWithoutTrials(t *testing.T) {
+	t.Parallel()
+	s, stdout, _ := testState()
+	record := runner.Record{Choices: runner.Choices{Isolated: true, Trials: 2}, Tasks: []runner.TaskRecord{{ID: "price"}}, Interrupted: true}
+	out := runner.Outcome{Dir: t.TempDir(), Record: record, Results: results.Results{Tasks: []results.Task{{TestID: "price"}}}}
+	if err := (runOutput{state: s, format: formatDefault}).printOutcome(nil, out, nil); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.ReplaceAll(stdout.String(), out.Dir, "RUN")
+	if want := "\nrun directory: RUN\nto complete it: waza run --resume RUN\nINCOMPLETE (interrupted): 2 trials have no outcome\n"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}

@@ -139,7 +139,8 @@ func (o runOutput) printOutcome(j *runner.Job, out runner.Outcome, err error) er
 		o.warn(err)
 	}
 	shown := saveResults(out.Dir, o.file)
-	if shown == nil && len(run.Results.Tasks) > 0 && (o.verbosity != quiet || o.format != formatDefault) {
+	hasTable := o.verbosity != quiet && len(out.Trials) > 0
+	if shown == nil && len(run.Results.Tasks) > 0 && (hasTable || o.format != formatDefault) {
 		shown = o.show(run, o.format, "")
 	}
 	if o.format == formatDefault {
