@@ -122,8 +122,8 @@ var (
 	labelPattern = regexp.MustCompile(LabelPattern)
 )
 
-// ReservedNames are host names on the task network that are not for servers.
-func ReservedNames() []string { return []string{"localhost", "model", "proxy"} }
+// ReservedNames are names in a sandbox that are not for servers.
+func ReservedNames() []string { return []string{"agent", "localhost", "model", "proxy"} }
 
 // HostName returns the host name of a server for the agent. It is the name itself or, if
 // that is not a host name, the name in lowercase with a hyphen for each run of invalid

@@ -147,7 +147,7 @@ func TestCheckName(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"", "_", "a.b", "-a", "a b", "Model", "ä", "a\n", "../x", strings.Repeat("a", 64), "model", "proxy", "localhost"} {
+	for _, name := range []string{"", "_", "a.b", "-a", "a b", "Model", "ä", "a\n", "../x", strings.Repeat("a", 64), "agent", "model", "proxy", "localhost"} {
 		if err := mcpconfig.CheckName(name); err == nil {
 			t.Errorf("%q is taken", name)
 		}
