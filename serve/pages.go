@@ -162,7 +162,9 @@ func (s *Server) trialAtWork(r *http.Request, missing error) (page, error) {
 	}
 	task, links := r.PathValue("task"), report.ServedRun(run.ID)
 	number, _ := strconv.Atoi(r.PathValue("number")) // parsed by trialDir before
-	planned := slices.ContainsFunc(record.Tasks, func(t runner.TaskRecord) bool { return t.ID == task }) && number >= 1 && number <= record.Trials
+	planned := slices.ContainsFunc(record.Tasks, func(t runner.TaskRecord) bool {
+		return t.ID == task && number >= 1 && number <= record.TrialsOf(t)
+	})
 	ended := slices.ContainsFunc(now.Trials, func(t view.TrialProgress) bool { return t.Task == task && t.Number == number && t.Ended() })
 	if !planned || ended {
 		return page{}, missing

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,7 +212,8 @@ func writeSession(dir, spec string, all results.Results) error {
 			took, score := int64(0), 0.0
 			for _, run := range task.Runs {
 				took += run.DurationMS
-				for name, v := range run.Validations {
+				for _, name := range slices.Sorted(maps.Keys(run.Validations)) {
+					v := run.Validations[name]
 					event("grader_result", map[string]any{"task_name": task.DisplayName, "run_number": run.RunNumber, "grader_name": name, "grader_type": v.Type, "passed": v.Passed, "score": v.Score, "feedback": v.Feedback})
 				}
 				if run.ErrorMsg != "" {

@@ -139,7 +139,7 @@ func (o runOutput) printOutcome(j *runner.Job, out runner.Outcome, err error) er
 		o.warn(err)
 	}
 	shown := saveResults(out.Dir, o.file)
-	hasTable := o.verbosity != quiet && len(out.Trials) > 0
+	hasTable := o.verbosity != quiet && run.Trials() > 0
 	if shown == nil && len(run.Results.Tasks) > 0 && (hasTable || o.format != formatDefault) {
 		shown = o.show(run, o.format, "")
 	}
