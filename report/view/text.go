@@ -50,8 +50,12 @@ func Dollars(amount float64) string {
 	return fmt.Sprintf("$%.2f", amount)
 }
 
-// Clock formats a duration in seconds, in minutes and seconds, or in hours and minutes.
+// Clock formats a duration in milliseconds, in seconds, in minutes and seconds, or in hours and
+// minutes.
 func Clock(d time.Duration) string {
+	if short := d.Round(time.Millisecond); short < time.Second {
+		return fmt.Sprintf("%dms", short.Milliseconds())
+	}
 	if tenths := d.Round(100 * time.Millisecond); tenths < time.Minute {
 		return fmt.Sprintf("%.1fs", tenths.Seconds())
 	}
