@@ -82,7 +82,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		dirs: guests.NewPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
 	}
 	if err := b.open(ctx, o); err != nil {
-		if ctx.Err() != nil { // which request to the engine it ended says nothing
+		if ctx.Err() != nil { // report the interrupt, not the request that it canceled
 			err = context.Cause(ctx)
 		}
 		b.foreign = errors.Is(err, sandbox.ErrAlive)

@@ -39,7 +39,7 @@ func NewBuilder(run Run) *Builder {
 	return b
 }
 
-// Add takes in a trial, in whatever order they come. It refuses a trial of a task that the
+// Add adds a trial. Trials may be added in any order. It refuses a trial of a task that the
 // run does not have.
 func (b *Builder) Add(trial Trial) error {
 	if _, ok := b.trials[trial.Task]; !ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/finding"
 )
 
-// ServerCard is how a server fared over the run's trials that count. What cannot be
-// told is nil.
+// ServerCard has the figures of a server over the run's trials that count. Unknown figures are
+// nil.
 type ServerCard struct {
 	Name   string `json:"name"`
 	Trials int    `json:"trials"` // that had it

@@ -192,7 +192,7 @@ func newcombe(before, after ComparedTask) (*Interval, Finding) {
 	return i, findingOf(i, 0)
 }
 
-// Pair is a further run held against the first, over the tasks that both have. Tasks
+// Pair compares a further run with the first, over the tasks that both have. Tasks
 // without a trial that counts are left out.
 type Pair struct {
 	Run     int `json:"run"`

@@ -41,8 +41,8 @@ func score(sum, n float64) Interval {
 	return interval
 }
 
-// Estimate is the mean over trials of a value from 0 to 1, with an interval that knows
-// that trials of one task are alike.
+// Estimate is the mean over trials of a value from 0 to 1, with an interval that allows for
+// trials of one task being alike.
 type Estimate struct {
 	Interval
 	Trials int `json:"trials"` // that have the value

@@ -24,8 +24,8 @@ const (
 // runTrial runs a trial until its outcome is final, and grades it. It retries trials with outcome
 // infra, if that could help, and failed trials with attempts left. An interrupted trial has no
 // result.
-func (r *run) runTrial(ctx context.Context, t *plan.Trial) (*Result, error) {
-	dir := TrialDir(r.o.Dir, t.Task, t.Number)
+func (s *scheduler) runTrial(ctx context.Context, t *plan.Trial) (*Result, error) {
+	dir := TrialDir(s.o.Dir, t.Task, t.Number)
 	earlier, err := dir.Earlier()
 	if err != nil {
 		return nil, err
@@ -33,21 +33,21 @@ func (r *run) runTrial(ctx context.Context, t *plan.Trial) (*Result, error) {
 	for broken := 0; ; {
 		attempt := *t
 		attempt.Attempt = len(earlier) + 1
-		result, err := r.attempt(ctx, &attempt, dir)
+		result, err := s.attempt(ctx, &attempt, dir)
 		if err != nil || result == nil {
 			return nil, err
 		}
 		result.Earlier = earlier
-		again := result.failedWithMoreAttempts(r.o.MaxAttempts) && !t.Trigger
+		again := result.failedWithMoreAttempts(s.o.MaxAttempts) && !t.Trigger
 		if result.Verdicts.Class == evidence.ClassInfra {
 			broken++
-			again = result.Verdicts.Reason != evidence.ReasonPin && broken <= r.o.InfraRetries
+			again = result.Verdicts.Reason != evidence.ReasonPin && broken <= s.o.InfraRetries
 		}
-		if !again || ctx.Err() != nil || evidence.CheckSpace(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
-			r.ends(&attempt, evidence.PhaseDone, result)
+		if !again || ctx.Err() != nil || evidence.CheckSpace(string(dir)) != nil || s.connection.recover(ctx, s.backend) != nil {
+			s.ends(&attempt, evidence.PhaseDone, result)
 			return result, nil
 		}
-		r.ends(&attempt, evidence.PhaseAgain, result)
+		s.ends(&attempt, evidence.PhaseAgain, result)
 		if err := setAside(dir, evidence.AttemptsDir); err != nil {
 			return nil, err
 		}
@@ -74,20 +74,20 @@ func (r *Result) failedWithMoreAttempts(most int) bool {
 }
 
 // attempt runs and grades a trial once.
-func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Result, error) {
-	record, err := trial.Run(ctx, t, dir, r.trialOptions(t))
-	r.budget.end(t)
+func (s *scheduler) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Result, error) {
+	record, err := trial.Run(ctx, t, dir, s.trialOptions(t))
+	s.budget.end(t)
 	if err != nil || record == nil {
 		return nil, err
 	}
-	if err := r.consult(ctx, t, dir, *record); err != nil {
+	if err := s.consult(ctx, t, dir, *record); err != nil {
 		if ctx.Err() != nil {
 			return nil, nil // its judge is asked when the run is resumed
 		}
 		return nil, err
 	}
-	if r.o.Snapshots != nil {
-		if _, err := r.o.Snapshots.take(dir, *record); err != nil {
+	if s.o.Snapshots != nil {
+		if _, err := s.o.Snapshots.take(dir, *record); err != nil {
 			return nil, err
 		}
 	}
@@ -96,24 +96,24 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 }
 
 // trialOptions returns the options of a trial of the run.
-func (r *run) trialOptions(t *plan.Trial) trial.Options {
+func (s *scheduler) trialOptions(t *plan.Trial) trial.Options {
 	return trial.Options{
-		Host: r.o.Host.Host, Backend: r.pool, Wall: r.o.Wall(), Shared: r.shared, Baseline: r.baselineOf(t),
-		Room:    func() (trial.Shares, error) { return r.budget.begin(t) },
-		Entered: func(phase evidence.Phase) { r.enters(t, phase) },
+		Host: s.o.Host.Host, Backend: s.pool, Wall: s.o.Wall(), Shared: s.shared, Baseline: s.baselineOf(t),
+		Room:    func() (trial.Shares, error) { return s.budget.begin(t) },
+		Entered: func(phase evidence.Phase) { s.enters(t, phase) },
 		Called: func(c trial.Calling) {
-			r.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: evidence.PhaseAgent, Call: &c})
+			s.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: evidence.PhaseAgent, Call: &c})
 		},
-		Weak: r.o.Weak, HostHooks: r.o.Hooks.OnHost(), Start: r.o.Start,
+		Weak: s.o.Weak, HostHooks: s.o.Hooks.OnHost(), Start: s.o.Start,
 	}
 }
 
 // baselineOf returns the same trial without skills, if a grader compares with it.
-func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
-	if r.o.Against == "" || !grading.ComparesPairs(t.Graders) {
+func (s *scheduler) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
+	if s.o.Against == "" || !grading.ComparesPairs(t.Graders) {
 		return nil
 	}
-	base, err := TrialDir(r.o.Against, t.Task, t.Number).Trial()
+	base, err := TrialDir(s.o.Against, t.Task, t.Number).Trial()
 	switch {
 	case err != nil:
 		return &evidence.BaselineTrial{Missing: "its trial cannot be read"}
@@ -124,12 +124,12 @@ func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
 }
 
 // consult asks the trial's judge, if it has one.
-func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir, record evidence.Trial) error {
+func (s *scheduler) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir, record evidence.Trial) error {
 	if t.Judge == nil {
 		return nil
 	}
-	r.enters(t, evidence.PhaseJudge)
-	_, err := trial.Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.Ask(ctx, dir, record)
+	s.enters(t, evidence.PhaseJudge)
+	_, err := trial.Consulting{Connect: s.o.Connect, Secrets: s.o.Secrets}.Ask(ctx, dir, record)
 	return err
 }
 

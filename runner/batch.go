@@ -47,8 +47,8 @@ type Variant struct{ Executor, Model string }
 // Slug returns v as a directory name.
 func (v Variant) Slug() string { return slug(v.Executor+"-"+v.Model, 48) }
 
-// RunAll runs all runs of b, one after another, until ctx is done.
-func RunAll(ctx context.Context, b Batch) {
+// RunBatch runs all runs of b, one after another, until ctx is done.
+func RunBatch(ctx context.Context, b Batch) {
 	for i, eval := range b.Evals {
 		if len(b.Evals) > 1 {
 			if ctx.Err() != nil {
@@ -142,7 +142,8 @@ func (b Batch) plan(ctx context.Context, eval string, set func(*Request)) (*Job,
 	if err != nil {
 		return nil, err
 	}
-	if q.Eval = eval; b.Dir != "" {
+	q.Eval = eval
+	if b.Dir != "" {
 		q.Omit = []string{b.Dir, b.Dir + baselineSuffix}
 	}
 	set(&q)
@@ -205,7 +206,8 @@ func (b Batch) place(jobs []*Job) error {
 // place sets the job's run directory. It must be new or empty. An empty dir stands for a new
 // one below .waza/runs.
 func (j *Job) place(dir string) error {
-	if j.Dir = dir; dir == "" {
+	j.Dir = dir
+	if dir == "" {
 		j.Dir = filepath.Join(ownDir, "runs", j.ID)
 		return nil
 	}

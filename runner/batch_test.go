@@ -50,7 +50,7 @@ func TestRunAll_Packages(t *testing.T) {
 	}
 	resolved := 0
 	var failed, said []string
-	RunAll(t.Context(), Batch{
+	RunBatch(t.Context(), Batch{
 		Evals: []string{filepath.Join(dir, "eval.yaml")}, Variants: []Variant{{Model: "small"}, {Model: "large"}}, Dir: filepath.Join(dir, "runs"),
 		Request: func() (Request, error) {
 			return Request{Choices: Choices{Isolated: true}, Host: Host{

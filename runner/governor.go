@@ -52,9 +52,9 @@ type governor struct {
 
 // newGovernor returns the governor of a run, or nil if it has none. A nil governor imposes no
 // limit.
-func (r *run) newGovernor(trials []*plan.Trial) *governor {
-	size, ok := r.backend.(Sized)
-	if !ok || !r.o.Govern {
+func (s *scheduler) newGovernor(trials []*plan.Trial) *governor {
+	size, ok := s.backend.(Sized)
+	if !ok || !s.o.Govern {
 		return nil
 	}
 	var allowed int64
@@ -65,7 +65,7 @@ func (r *run) newGovernor(trials []*plan.Trial) *governor {
 		}
 		allowed = max(allowed, memory)
 	}
-	return newGovernor(size, len(trials), allowed, r.o.Say)
+	return newGovernor(size, len(trials), allowed, s.o.Say)
 }
 
 // newGovernor returns a governor for trials with allowed bytes of memory each.

@@ -29,7 +29,7 @@ type Job struct {
 	Eval   *eval.Eval
 	Tasks  []eval.ResolvedTask
 	Trials []*plan.Trial
-	// Dir is the run directory; [RunAll] sets that of a new run. Base is the baseline without
+	// Dir is the run directory; [RunBatch] sets that of a new run. Base is the baseline without
 	// skills, which runs first; may be nil.
 	Dir  string
 	Base *Job

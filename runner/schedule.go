@@ -84,14 +84,15 @@ func TrialDir(run, task string, number int) evidence.Dir {
 	return evidence.Dir(filepath.Join(run, trialsDir, task, strconv.Itoa(number)))
 }
 
-type run struct {
-	backend  trial.Backend
-	pool     *pool     // opens the trials' sandboxes
-	governor *governor // nil if the number of concurrent trials is fixed
-	o        Options
-	shared   *trial.SharedServers
-	backs    reconnection
-	budget   *budget
+// scheduler hands the trials of a run to workers.
+type scheduler struct {
+	backend    trial.Backend
+	pool       *pool     // opens the trials' sandboxes
+	governor   *governor // nil if the number of concurrent trials is fixed
+	o          Options
+	shared     *trial.SharedServers
+	connection reconnection
+	budget     *budget
 
 	progress *progressWriter
 }
@@ -107,29 +108,29 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	if err != nil {
 		return nil, err
 	}
-	r := &run{backend: backend, o: o, backs: reconnection{turn: make(chan struct{}, 1)}, budget: budget}
-	r.shared = trial.NewSharedServers(backend)
-	r.progress = openProgress(o)
-	defer r.progress.close()
-	if err := r.runHooks(ctx, o.Hooks.Before); err != nil {
+	s := &scheduler{backend: backend, o: o, connection: reconnection{turn: make(chan struct{}, 1)}, budget: budget}
+	s.shared = trial.NewSharedServers(backend)
+	s.progress = openProgress(o)
+	defer s.progress.close()
+	if err := s.runHooks(ctx, o.Hooks.Before); err != nil {
 		return nil, err
 	}
-	r.governor = r.newGovernor(trials)
-	done, failed := r.runAll(ctx, trials)
+	s.governor = s.newGovernor(trials)
+	done, failed := s.runWorkers(ctx, trials)
 	if ctx.Err() == nil {
-		if err := r.runHooks(ctx, o.Hooks.After); err != nil {
+		if err := s.runHooks(ctx, o.Hooks.After); err != nil {
 			o.Warn(err)
 		}
 	}
-	return done, errors.Join(failed, r.backs.gone(), r.shared.Close(ctx))
+	return done, errors.Join(failed, s.connection.gone(), s.shared.Close(ctx))
 }
 
-// runAll runs the trials on workers until no more may start, and returns the directories of
+// runWorkers runs the trials on workers until no more may start, and returns the directories of
 // completed trials in order.
-func (r *run) runAll(ctx context.Context, trials []*plan.Trial) ([]evidence.Dir, error) {
+func (s *scheduler) runWorkers(ctx context.Context, trials []*plan.Trial) ([]evidence.Dir, error) {
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
-	r.pool = newPool(starting, r.backend, r.o.Dir, trials, r.o.Prewarm)
+	s.pool = newPool(starting, s.backend, s.o.Dir, trials, s.o.Prewarm)
 	dirs := make([]evidence.Dir, len(trials)) // "" for trials that have not completed
 	errs := make([]error, len(trials))
 	queue := make(chan int, len(trials))
@@ -138,24 +139,24 @@ func (r *run) runAll(ctx context.Context, trials []*plan.Trial) ([]evidence.Dir,
 	}
 	close(queue)
 	var workers sync.WaitGroup
-	for range min(r.o.Workers, len(trials)) {
+	for range min(s.o.Workers, len(trials)) {
 		workers.Go(func() {
 			for i := range queue {
-				if starting.Err() != nil || r.backs.gone() != nil {
+				if starting.Err() != nil || s.connection.gone() != nil {
 					return
 				}
 				t := trials[i]
-				if r.governor.enter(starting, t) != nil {
+				if s.governor.enter(starting, t) != nil {
 					return
 				}
-				r.pool.started(t)
-				result, err := r.runTrial(ctx, t)
+				s.pool.started(t)
+				result, err := s.runTrial(ctx, t)
 				errs[i], trials[i] = err, nil
-				r.governor.leave(t, result)
+				s.governor.leave(t, result)
 				if result == nil {
 					continue
 				}
-				if r.o.FailFast && !t.Trigger && result.Verdicts.Class != evidence.ClassPass {
+				if s.o.FailFast && !t.Trigger && result.Verdicts.Class != evidence.ClassPass {
 					stop()
 				}
 				dirs[i] = result.Dir
@@ -163,18 +164,18 @@ func (r *run) runAll(ctx context.Context, trials []*plan.Trial) ([]evidence.Dir,
 		})
 	}
 	workers.Wait()
-	errs = append(errs, r.pool.close())
+	errs = append(errs, s.pool.close())
 	return slices.DeleteFunc(dirs, func(dir evidence.Dir) bool { return dir == "" }), errors.Join(errs...)
 }
 
 // runHooks runs hooks of the run. It fails if a hook with error_on_fail fails.
-func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
+func (s *scheduler) runHooks(ctx context.Context, hooks []eval.Hook) error {
 	for _, hook := range hooks {
-		failed, err := trial.HookOnHost(ctx, hook, r.o.Start, r.o.Secrets)
+		failed, err := trial.HookOnHost(ctx, hook, s.o.Start, s.o.Secrets)
 		if err == nil && failed != "" {
 			err = fmt.Errorf("hook %q on the host %s", hook.Command, failed)
 			if !hook.ErrorOnFail {
-				r.o.Warn(err)
+				s.o.Warn(err)
 				err = nil
 			}
 		}
@@ -245,20 +246,20 @@ func (l *progressWriter) close() {
 
 // enters reports that a trial enters a phase. When its agent starts, the next trial's sandbox
 // is opened.
-func (r *run) enters(t *plan.Trial, phase evidence.Phase) {
+func (s *scheduler) enters(t *plan.Trial, phase evidence.Phase) {
 	if phase == evidence.PhaseAgent {
-		r.governor.started(t)
-		r.pool.openNext()
+		s.governor.started(t)
+		s.pool.openNext()
 	}
-	r.report(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
+	s.report(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
 }
 
 // ends reports the result of an attempt at a trial.
-func (r *run) ends(t *plan.Trial, phase evidence.Phase, result *Result) {
-	r.report(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase, Result: result})
+func (s *scheduler) ends(t *plan.Trial, phase evidence.Phase, result *Result) {
+	s.report(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase, Result: result})
 }
 
-func (r *run) report(u Update) {
-	r.progress.add(u)
-	r.o.Progress(u)
+func (s *scheduler) report(u Update) {
+	s.progress.add(u)
+	s.o.Progress(u)
 }

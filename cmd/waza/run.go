@@ -156,7 +156,7 @@ func runAll(ctx context.Context, s *state, o runOptions, b runner.Batch) error {
 			s.printError(exit.err)
 		}
 	}
-	runner.RunAll(ctx, b)
+	runner.RunBatch(ctx, b)
 	if len(verdicts) > 1 {
 		w := s.stdout
 		if o.out.format != formatDefault {
@@ -184,7 +184,7 @@ func newRequest(s *state, c *cli.Command, o runOptions) (q runner.Request, err e
 	return q, err
 }
 
-// notedLookup finds variables of the environment, and notes them.
+// notedLookup looks up environment variables and records which it found, for the runners of shards.
 type notedLookup struct {
 	lookup func(string) (string, bool)
 

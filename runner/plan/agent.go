@@ -271,9 +271,9 @@ func (a *Agent) adaptImage(e *eval.Eval, c Choices) error {
 	return nil
 }
 
-// askModels configures an adapted agent for the provider of its model. For a scripted model, it
+// useProvider configures an adapted agent for the provider of its model. For a scripted model, it
 // uses the API that the agent prefers.
-func (a *Agent) askModels(from *adapter.Adapter, models *Models) error {
+func (a *Agent) useProvider(from *adapter.Adapter, models *Models) error {
 	if from == nil || len(from.Models) == 0 || models == nil {
 		return nil
 	}
@@ -299,9 +299,9 @@ func (a *Agent) askModels(from *adapter.Adapter, models *Models) error {
 	return nil
 }
 
-// respond returns an error if the agent needs a responder and there is no model for it. The
-// responder uses the same provider as graders.
-func (a *Agent) respond(judge *evidence.Judge) error {
+// planResponder sets the model that plays the user, if a task needs one. It is asked through the
+// provider of graders. It fails if there is no model, or the output is not on stdout.
+func (a *Agent) planResponder(judge *evidence.Judge) error {
 	if a.Responder == nil {
 		return nil
 	}

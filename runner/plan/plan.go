@@ -97,7 +97,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
 		}
-		if err := t.Agent.askModels(e.Adapter, models); err != nil {
+		if err := t.Agent.useProvider(e.Adapter, models); err != nil {
 			return nil, err // the same for every task
 		}
 		times := cmp.Or(c.Trials, e.Config.TrialsPerTask)
@@ -190,7 +190,7 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 	if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
 		return Trial{}, err
 	}
-	return t, t.Agent.respond(t.Judge)
+	return t, t.Agent.planResponder(t.Judge)
 }
 
 // planPods plans a trial for Kubernetes. It returns an error for settings that pods do not

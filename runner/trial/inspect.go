@@ -73,13 +73,13 @@ func (l *serverInspection) inspect(ctx context.Context, r *recording, down *tear
 	if err != nil {
 		return err
 	}
-	logs, err := openLogs(r, down)
+	logs, err := newServerStarter(r, down)
 	if err != nil {
 		return err
 	}
 	planned := r.plan.Servers[0]
-	h, err := startHost(ctx, sb, planned, r.plan.EgressLimits, r.observer(), logs.output)
-	s := &stage{r, sb, &servers{logs, []*server{{host: h}}}}
+	h, err := startServer(ctx, sb, planned, r.plan.EgressLimits, r.observer(), logs.output)
+	s := &stage{r, sb, &servers{logs, []*server{{runningServer: h}}}}
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
 	defer meter{s}.measure(ctx, nil)
 	if err == nil {

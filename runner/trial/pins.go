@@ -40,7 +40,7 @@ func (u pinDifference) String() string {
 }
 
 // listTools compares a server's catalog with its pin, in a session of the runner.
-func (l *serverLogs) listTools(ctx context.Context, h *host) pinDifference {
+func (l *serverStarter) listTools(ctx context.Context, h *runningServer) pinDifference {
 	clean := cleaner{l.o.Secrets}
 	q, err := client.Open(ctx, h.server(l.output(h.plan.Name)).Server)
 	if err != nil {

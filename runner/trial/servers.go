@@ -25,13 +25,13 @@ import (
 
 // servers are the trial's servers that have started, in the order of the plan.
 type servers struct {
-	*serverLogs
+	*serverStarter
 	up []*server
 }
 
 // server is one of a trial's servers.
 type server struct {
-	*host
+	*runningServer
 	shared   *instance    // if the run shares it; else nil
 	proxied  proxy.Server // as the agent's proxy uses it
 	retained *retainer    // if graders call it after the agent; else nil
@@ -42,7 +42,7 @@ type server struct {
 func startServers(ctx context.Context, r *recording, sb sandbox.Sandbox, down *teardown) (*servers, error) {
 	s := &servers{}
 	var err error
-	if s.serverLogs, err = openLogs(r, down); err != nil {
+	if s.serverStarter, err = newServerStarter(r, down); err != nil {
 		return s, err
 	}
 	down.add(part{stop: s.stop, await: s.await})
@@ -84,16 +84,16 @@ func (s *servers) noDiscover() (names []string) {
 // forCheckpoint returns the servers for a checkpoint. Graders can read files in their containers but
 // not call them, since calls would change their state for the agent.
 func (s *servers) forCheckpoint(at *recording) *servers {
-	seen := &servers{serverLogs: &serverLogs{recording: at}}
+	seen := &servers{serverStarter: &serverStarter{recording: at}}
 	for _, up := range s.up {
-		seen.up = append(seen.up, &server{host: up.host})
+		seen.up = append(seen.up, &server{runningServer: up.runningServer})
 	}
 	return seen
 }
 
 // start starts a server and waits for its answer. The server is nil if there is nothing to
 // stop.
-func (l *serverLogs) start(ctx context.Context, sb sandbox.Sandbox, planned plan.Server) (*server, error) {
+func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned plan.Server) (*server, error) {
 	if planned.Shared {
 		shared, err := l.o.Shared.join(ctx, l, planned)
 		if err != nil {
@@ -101,19 +101,19 @@ func (l *serverLogs) start(ctx context.Context, sb sandbox.Sandbox, planned plan
 		}
 		return l.newServer(shared.host, shared), nil
 	}
-	h, err := startHost(ctx, sb, planned, l.plan.EgressLimits, l.observer(), l.output)
+	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.observer(), l.output)
 	if err == nil {
 		err = l.probe(ctx, h)
 	}
 	if err != nil {
-		return &server{host: h}, err
+		return &server{runningServer: h}, err
 	}
 	return l.newServer(h, nil), nil
 }
 
 // newServer returns a started server with its configuration for the agent's proxy.
-func (l *serverLogs) newServer(h *host, shared *instance) *server {
-	s, name := &server{host: h, shared: shared, proxied: h.server(l.output(h.plan.Name))}, h.plan.Name
+func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
+	s, name := &server{runningServer: h, shared: shared, proxied: h.server(l.output(h.plan.Name))}, h.plan.Name
 	s.proxied.Inject = injectionsFor(l.plan, name)
 	s.proxied.Share = l.shares.Servers[name]
 	isAsked := slices.ContainsFunc(l.asks(evidence.StepCall), func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == name })
@@ -125,7 +125,7 @@ func (l *serverLogs) newServer(h *host, shared *instance) *server {
 
 // probe waits until a server answers through MCP. The process of a stdio server has ended when
 // probe returns.
-func (l *serverLogs) probe(ctx context.Context, h *host) error {
+func (l *serverStarter) probe(ctx context.Context, h *runningServer) error {
 	server := h.server(l.output(h.plan.Name))
 	_, noDiscover, err := client.Probe(ctx, l.rec, server.Server, server.Tools, agents.IsOurs(l.plan.Agent.Executor))
 	h.noDiscover = noDiscover
@@ -161,7 +161,7 @@ func (s *servers) await(context.Context) error {
 	}
 	for _, up := range s.up {
 		if up.shared != nil {
-			s.record.Shared = append(s.record.Shared, up.shared.leave(s.serverLogs))
+			s.record.Shared = append(s.record.Shared, up.shared.leave(s.serverStarter))
 		}
 	}
 	slices.SortFunc(s.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
@@ -179,16 +179,16 @@ func (s *servers) closeRetained() {
 	all.Wait()
 }
 
-// serverLogs are the outputs of servers and their services.
-type serverLogs struct {
+// serverStarter starts the servers of a trial and records their outputs.
+type serverStarter struct {
 	*recording
 	outputs map[string]io.Writer // by server name, or by serviceOutput
 	files   []io.Closer
 }
 
-// openLogs creates the files for the outputs of servers and their services.
-func openLogs(r *recording, down *teardown) (*serverLogs, error) {
-	l := &serverLogs{recording: r, outputs: map[string]io.Writer{}}
+// newServerStarter returns a serverStarter with files for the outputs of servers and their services.
+func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
+	l := &serverStarter{recording: r, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
 	for _, server := range r.plan.Servers {
 		share := r.shares.Servers[server.Name]
@@ -211,7 +211,7 @@ func openLogs(r *recording, down *teardown) (*serverLogs, error) {
 }
 
 // open opens an output. It is limited by share, and copied to [Host].ServerLog if that is set.
-func (l *serverLogs) open(name, container string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
+func (l *serverStarter) open(name, container string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
 	file, err := open()
 	if err != nil {
 		return err
@@ -228,10 +228,10 @@ func (l *serverLogs) open(name, container string, share *bounded.Budget, open fu
 }
 
 // output returns the writer for an output of a server or service.
-func (l *serverLogs) output(name string) io.Writer { return l.outputs[name] }
+func (l *serverStarter) output(name string) io.Writer { return l.outputs[name] }
 
 // close closes the files. It is called after the servers have ended.
-func (l *serverLogs) close(context.Context) error {
+func (l *serverStarter) close(context.Context) error {
 	var errs []error
 	for _, file := range l.files {
 		errs = append(errs, file.Close())

@@ -107,7 +107,7 @@ func (s *services) keep(container, stream string, output func(string) io.Writer)
 	return &bounded.Ends{Tail: maxOutputTail, W: file}
 }
 
-// serviceOutput returns the key of a service's output in serverLogs.
+// serviceOutput returns the key of a service's output in serverStarter.
 func serviceOutput(container, stream string) string { return container + "/" + stream }
 
 // outputTail formats the end of a service's output for an error message.

@@ -48,17 +48,17 @@ type instance struct {
 	name    string
 	number  int // starts at 1
 	sandbox sandbox.Sandbox
-	host    *host
+	host    *runningServer
 	closing chan struct{} // closed when the run ends the server
 	watch   sync.WaitGroup
 	// canaries are those of the run's trials, which are all the same; nil for none.
 	canaries *scan.Canaries
 
 	mu    sync.Mutex
-	users map[*serverLogs]struct{} // running trials; guarded by mu
-	round int                      // incremented when users changes; guarded by mu
-	idle  idleRecorder             // records while there are no users; guarded by mu
-	died  string                   // why it ended by itself; guarded by mu
+	users map[*serverStarter]struct{} // running trials; guarded by mu
+	round int                         // incremented when users changes; guarded by mu
+	idle  idleRecorder                // records while there are no users; guarded by mu
+	died  string                      // why it ended by itself; guarded by mu
 }
 
 func newSlot(server string) *slot {
@@ -79,7 +79,7 @@ func configKey(s plan.Server) string {
 }
 
 // join adds a trial as a user of the server of s, and opens the server if it is not running.
-func (p *SharedServers) join(ctx context.Context, user *serverLogs, s plan.Server) (*instance, error) {
+func (p *SharedServers) join(ctx context.Context, user *serverStarter, s plan.Server) (*instance, error) {
 	key := configKey(s)
 	p.mu.Lock()
 	at := p.slots[key]
@@ -111,8 +111,8 @@ func (p *SharedServers) join(ctx context.Context, user *serverLogs, s plan.Serve
 }
 
 // open opens a server. Events until it is ready are evidence of the trial that needs it.
-func (p *SharedServers) open(ctx context.Context, user *serverLogs, s plan.Server, name string, number int) (_ *instance, err error) {
-	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*serverLogs]struct{}{user: {}}}
+func (p *SharedServers) open(ctx context.Context, user *serverStarter, s plan.Server, name string, number int) (_ *instance, err error) {
+	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*serverStarter]struct{}{user: {}}}
 	i.scanAs(user)
 	i.sandbox, err = p.backend.Open(ctx, &plan.Trial{
 		Run: user.plan.Run, Task: name, Number: number,
@@ -121,7 +121,7 @@ func (p *SharedServers) open(ctx context.Context, user *serverLogs, s plan.Serve
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
 	}
-	if i.host, err = startHost(ctx, i.sandbox, s, user.plan.EgressLimits, i, i.output); err == nil {
+	if i.host, err = startServer(ctx, i.sandbox, s, user.plan.EgressLimits, i, i.output); err == nil {
 		err = user.probe(ctx, i.host)
 	}
 	i.watch.Go(i.await)
@@ -185,7 +185,7 @@ func (i *instance) close(ctx context.Context) error {
 }
 
 // admit adds a trial as a user, unless the server has died.
-func (i *instance) admit(user *serverLogs) bool {
+func (i *instance) admit(user *serverStarter) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.died != "" {
@@ -199,7 +199,7 @@ func (i *instance) admit(user *serverLogs) bool {
 
 // leave removes a trial from the users, and records the server's open connections. The result
 // includes why the server died, if it did.
-func (i *instance) leave(user *serverLogs) evidence.SharedServer {
+func (i *instance) leave(user *serverStarter) evidence.SharedServer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.host != nil && i.host.outlet != nil {
@@ -240,7 +240,7 @@ var _ outsideRecorder = (*instance)(nil)
 
 // scanAs makes the instance scan for the canaries of a trial. It is called once, before the
 // server is started.
-func (i *instance) scanAs(user *serverLogs) {
+func (i *instance) scanAs(user *serverStarter) {
 	if user.canaries != nil {
 		i.canaries, i.idle.canaries = user.canaries.set, user.canaries.recordingTo(&i.idle)
 	}
@@ -312,7 +312,7 @@ func (t *sharedTap) Write(p []byte) (int, error) {
 }
 
 // deliver gives a trial the events of a server that has ended.
-func (i *instance) deliver(user *serverLogs) {
+func (i *instance) deliver(user *serverStarter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.idle.deliver(user.rec)

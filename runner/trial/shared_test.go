@@ -27,10 +27,10 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 	shared := NewSharedServers(nil)
 	server := plan.Server{Name: "s", Shared: true}
 	shared.slots[configKey(server)] = &slot{name: "shared-s", current: &instance{
-		name: "s", sandbox: stuck{}, host: &host{plan: server, sandbox: stuck{}, services: &services{}},
+		name: "s", sandbox: stuck{}, host: &runningServer{plan: server, sandbox: stuck{}, services: &services{}},
 		closing: make(chan struct{}), died: "its container ended",
 	}}
-	if _, err := shared.join(t.Context(), &serverLogs{recording: &recording{}}, server); err == nil {
+	if _, err := shared.join(t.Context(), &serverStarter{recording: &recording{}}, server); err == nil {
 		t.Error("no error")
 	}
 	if err := shared.Close(t.Context()); err != nil {
@@ -44,7 +44,7 @@ type stuck struct{ sandbox.Sandbox }
 func (stuck) Close(context.Context) error { return errors.New("stuck") }
 
 // sharingTrial is a trial of a run with a canary, and what it has recorded.
-func sharingTrial(t *testing.T) (*serverLogs, func() []string) {
+func sharingTrial(t *testing.T) (*serverStarter, func() []string) {
 	t.Helper()
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "trial"))
 	rec, err := evidence.Create(string(dir), nil, nil)
@@ -56,7 +56,7 @@ func sharingTrial(t *testing.T) (*serverLogs, func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &serverLogs{recording: r}, func() (said []string) {
+	return &serverStarter{recording: r}, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func sharingTrial(t *testing.T) (*serverLogs, func() []string) {
 }
 
 // sharedBy is an instance that a trial has opened.
-func sharedBy(user *serverLogs) *instance {
-	i := &instance{name: "crm", number: 1, users: map[*serverLogs]struct{}{user: {}}}
+func sharedBy(user *serverStarter) *instance {
+	i := &instance{name: "crm", number: 1, users: map[*serverStarter]struct{}{user: {}}}
 	i.scanAs(user)
 	return i
 }
@@ -157,7 +157,7 @@ func TestSharedConnectionsUnderWay(t *testing.T) {
 	user, said := sharingTrial(t)
 	i := sharedBy(user)
 	outlet := egress.New(egress.Options{Container: "crm", Allowed: allowed, Record: i.Event, Named: i.Named, Tap: i.Tap})
-	i.host = &host{outlet: outlet}
+	i.host = &runningServer{outlet: outlet}
 	inside := listen(t)
 	outlet.Serve(inside, egress.Place{})
 	conn, err := net.Dial("tcp", inside.Addr().String())
@@ -196,8 +196,8 @@ func TestSharedEventsCountTowardsTheShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	share := bounded.NewBudget(4 << 10)
-	user := &serverLogs{recording: &recording{rec: rec, shares: Shares{Servers: map[string]*bounded.Budget{"s": share}}}}
-	i := &instance{name: "s", users: map[*serverLogs]struct{}{user: {}}}
+	user := &serverStarter{recording: &recording{rec: rec, shares: Shares{Servers: map[string]*bounded.Budget{"s": share}}}}
+	i := &instance{name: "s", users: map[*serverStarter]struct{}{user: {}}}
 	for range 1000 {
 		i.Event(evidence.Event{Kind: "dns", Where: "s", Message: strings.Repeat("n", 100)})
 	}

@@ -27,7 +27,7 @@ type turnHandler struct {
 	mu          sync.Mutex            // held between turns
 	turns       int                   // completed turns; guarded by mu
 	checkpoints []evidence.Checkpoint // guarded by mu
-	err         error                 // failure of ours; guarded by mu
+	err         error                 // error of the runner; guarded by mu
 
 	responder *evidence.Responder // nil until it is first asked; guarded by mu
 	exchanges []grading.Exchange  // the conversation as the responder sees it; guarded by mu

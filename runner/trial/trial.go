@@ -69,7 +69,7 @@ type Options struct {
 
 // Run runs t in its own sandbox, writes evidence to dir, and returns the content of trial.json.
 // If ctx is done, Run returns nil and writes no trial.json, as after a crash. The error is a
-// failure of ours: evidence could not be written, or cleaning up an interrupted trial failed.
+// error of the runner: evidence could not be written, or cleaning up an interrupted trial failed.
 func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evidence.Trial, error) {
 	rec, err := evidence.Create(string(dir), o.Secrets, evidence.StartClock(o.Wall))
 	if err != nil {

@@ -37,8 +37,8 @@ const (
 	maxIdle = 256
 )
 
-// host is a running server, in its container or remote.
-type host struct {
+// runningServer is a running server, in its container or remote.
+type runningServer struct {
 	plan       plan.Server
 	sandbox    sandbox.Sandbox
 	upstream   *transport.Upstream // endpoint of an HTTP server; else nil
@@ -49,12 +49,12 @@ type host struct {
 	mocked     func(string)  // gets calls without a response in the mock; nil for a real server
 }
 
-// startHost starts a server's services, puts the server's files into its container and starts
+// startServer starts a server's services, puts the server's files into its container and starts
 // its program if it speaks HTTP. A stdio server is started for each session, and a remote one
-// is not started. Events go to rec, and outputs to the writers that output returns. The host
-// must be stopped also if startHost fails.
-func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer) (_ *host, err error) {
-	h := &host{plan: s, sandbox: sb, services: &services{server: s.Name, rec: rec}}
+// is not started. Events go to rec, and outputs to the writers that output returns. The server
+// must be stopped also if startServer fails.
+func startServer(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer) (_ *runningServer, err error) {
+	h := &runningServer{plan: s, sandbox: sb, services: &services{server: s.Name, rec: rec}}
 	if s.Mock != nil {
 		h.mocked = func(message string) { rec.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: message}) }
 		return h, nil
@@ -87,8 +87,8 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 	return h, nil
 }
 
-// stop stops the program that startHost started. Services end with their containers.
-func (h *host) stop(ctx context.Context) {
+// stop stops the program that startServer started. Services end with their containers.
+func (h *runningServer) stop(ctx context.Context) {
 	h.services.expectExits()
 	if program := h.resident(); program != nil {
 		program.Stop(context.WithoutCancel(ctx))
@@ -97,7 +97,7 @@ func (h *host) stop(ctx context.Context) {
 
 // await waits until the programs have ended with their containers, and closes their connections
 // to hosts outside.
-func (h *host) await() error {
+func (h *runningServer) await() error {
 	if h.outlet != nil {
 		h.outlet.Close()
 	}
@@ -112,7 +112,7 @@ func (h *host) await() error {
 }
 
 // resident returns the program of an HTTP server in its container, else nil.
-func (h *host) resident() *transport.Resident {
+func (h *runningServer) resident() *transport.Resident {
 	if h.upstream == nil {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (h *host) resident() *transport.Resident {
 
 // server returns the server as the proxy needs it. A stdio program is started on demand, as is
 // that of a server whose upstream is not set yet.
-func (h *host) server(log io.Writer) proxy.Server {
+func (h *runningServer) server(log io.Writer) proxy.Server {
 	s := proxy.Server{
 		Server: transport.Server{
 			Name: h.plan.Name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
@@ -142,7 +142,7 @@ func (h *host) server(log io.Writer) proxy.Server {
 }
 
 // inContainer returns the server's endpoint in its container, which only the runner can reach.
-func (h *host) inContainer(program *transport.Resident) *transport.Upstream {
+func (h *runningServer) inContainer(program *transport.Resident) *transport.Upstream {
 	s := h.plan
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return h.sandbox.Dial(ctx, s.Name, s.Port) }
 	return &transport.Upstream{
@@ -177,7 +177,7 @@ const (
 
 // connect sets up the transport to a remote server. Proxy settings of the environment are
 // ignored.
-func (h *host) connect(rec proxy.Recorder) error {
+func (h *runningServer) connect(rec proxy.Recorder) error {
 	s := h.plan
 	where, err := url.Parse(s.Expanded.URL)
 	if err != nil {
