@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 
@@ -65,6 +66,9 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	project, err := ProjectOf(opts.Start, e.Dir())
 	if err != nil {
 		return nil, nil, err
+	}
+	if start, err := filepath.Abs(e.start); e.start != "" && project.Path != "" && err == nil && isWithin(start, project.Dir) && start != project.Dir {
+		e.project = FromHere(project.Dir)
 	}
 	l.layRefs(l.doc, "graders")
 	l.doc.Decode(e)

@@ -60,9 +60,13 @@ func (e *Eval) snapshotFile(name string) (string, error) {
 	}
 	path := filepath.FromSlash(name)
 	file := filepath.Join(dir, path)
-	if from, err := filepath.Abs(e.start); err == nil && e.start != "" {
+	for _, root := range e.roots()[1:] {
+		from, err := filepath.Abs(root)
+		if err != nil {
+			return "", err
+		}
 		source, errFound := e.roots().find(path)
-		if started := filepath.Join(from, path); errFound == nil && source.Dir == e.start || errFound != nil && isWithin(dir, started) {
+		if started := filepath.Join(from, path); errFound == nil && source.Dir == root || errFound != nil && isWithin(dir, started) {
 			file = started
 		}
 	}

@@ -71,6 +71,9 @@ type Eval struct {
 	otherExecutor bool // the executor is not the file's
 
 	start string // directory where waza was started; empty unless the eval is below it
+	// project is the directory of the eval's project if that is below start, and else empty. As if
+	// waza was started there, paths may be relative to it.
+	project string
 }
 
 // Files returns the paths of the eval's file and its task files, which servers must not
@@ -446,6 +449,9 @@ func (e *Eval) reportsSkills() bool {
 func (e *Eval) roots() roots {
 	if e.start == "" || same(e.start, e.Dir()) {
 		return roots{e.Dir()}
+	}
+	if e.project != "" {
+		return roots{e.Dir(), e.start, e.project}
 	}
 	return roots{e.Dir(), e.start}
 }
