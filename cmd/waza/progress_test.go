@@ -92,7 +92,7 @@ func TestLiveView(t *testing.T) {
 	p.close()
 	fmt.Fprintln(s, "after")
 	text, unknown := pty.End(t)
-	want := "before\nfail        price/1  0.0s  1 o\nf 2 graders failed\nsaid by somebody else\nafter"
+	want := "before\nfail        price/1  0ms  1 o\nf 2 graders failed\nsaid by somebody else\nafter"
 	if text != want || len(unknown) > 0 {
 		t.Errorf("%q, unknown %q", text, unknown)
 	}
@@ -106,8 +106,8 @@ func TestNoLiveView(t *testing.T) {
 		loudness verbosity
 		want     string
 	}{
-		"dumb":  {"dumb", normal, "pass        price/1  0.0s\nfail        price/2  0.0s  why\n"},
-		"quiet": {"xterm", quiet, "fail        price/2  0.0s  why\n"},
+		"dumb":  {"dumb", normal, "pass        price/1  0ms\nfail        price/2  0ms  why\n"},
+		"quiet": {"xterm", quiet, "fail        price/2  0ms  why\n"},
 	} {
 		pty := termtest.Open(t, 60, 10)
 		p := newProgress(t.Context(), &screen{out: pty.File}, environment("TERM", test.term, "NO_COLOR", "1"), test.loudness, 2, 2)
@@ -137,9 +137,9 @@ func TestLogOfCI(t *testing.T) {
 			p.update(over("price", 2, evidence.ClassInfra, "no engine"))
 			synctest.Wait()
 			p.close()
-			want := "infra       price/2  0.0s  no engine\n"
+			want := "infra       price/2  0ms  no engine\n"
 			if l == normal {
-				want = "pass        price/1  0.0s\n" +
+				want = "pass        price/1  0ms\n" +
 					"at work after 1m50s: price/2 (starting, 60s); 1 of 4 done\n" +
 					"at work after 2m50s: price/2 (starting, 2m00s); 1 of 4 done\n" + want
 			}
@@ -157,7 +157,7 @@ func TestLoudLiveView(t *testing.T) {
 	p := newProgress(t.Context(), &screen{out: pty.File}, os.LookupEnv, verbose, 2, 2)
 	p.update(over("price", 1, evidence.ClassPass, ""))
 	p.close()
-	if got, _ := pty.End(t); got != "pass        price/1  0.0s" {
+	if got, _ := pty.End(t); got != "pass        price/1  0ms" {
 		t.Errorf("%q", got)
 	}
 }

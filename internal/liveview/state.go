@@ -104,7 +104,7 @@ func Ended(u runner.Update, style terminal.Style) string {
 	ended := u.Progress()
 	class := terminal.Paint(style, ended.Class)(fmt.Sprintf("%-11s", ended.Class.With(ended.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
-	line := fmt.Sprintf("%s %s  %.1fs", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), took.Seconds())
+	line := fmt.Sprintf("%s %s  %s", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), view.Clock(took))
 	if ended.Message != "" {
 		line += "  " + safe(ended.Message)
 	}

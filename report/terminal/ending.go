@@ -208,7 +208,7 @@ func (e Ending) slowest() []string {
 	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
 	var named []string
 	for _, t := range all[:slowest] {
-		named = append(named, fmt.Sprintf("%s %.1fs", t.trial, t.took.Seconds()))
+		named = append(named, t.trial+" "+view.Clock(t.took))
 	}
 	return []string{"slowest: " + strings.Join(named, ", ")}
 }
