@@ -131,6 +131,8 @@ func (b *newEval) setTarget(target string, command []string) error {
 		return b.setCommand(target, command)
 	case isFile(target) && scaffold.CommandOf(target) != nil:
 		return b.setCommand(".", scaffold.CommandOf(target))
+	case b.image != "":
+		return usage("--image is for a command that starts the server, and there is none; write it after --, as in waza init --image IMAGE -- COMMAND")
 	case isFile(target) && scaffold.IsProgram(target):
 		return usage("%[1]s is TypeScript; name the program that runs it, as in waza init -- tsx %[1]s", text.Inert(target))
 	case isFile(target):

@@ -86,6 +86,9 @@ func newInspection(s *state, c *cli.Command) (runner.Inspection, error) {
 	if err != nil {
 		return runner.Inspection{}, err
 	}
+	if c.IsSet("image") && (filepath.Ext(t.source) == ".yaml" || filepath.Ext(t.source) == ".yml") {
+		return runner.Inspection{}, usage("--image is for servers that name no image, and those of %s have theirs in it: leave it out", text.Inert(t.source))
+	}
 	if err := t.eval.Allow(c.StringSlice("egress")); err != nil {
 		return runner.Inspection{}, usage("%w", err)
 	}
