@@ -92,7 +92,7 @@ func TestLiveView(t *testing.T) {
 	p.close()
 	fmt.Fprintln(s, "after")
 	text, unknown := pty.End(t)
-	want := "before\nfail        price/1  0ms  1 o\nf 2 graders failed\nsaid by somebody else\nafter"
+	want := "before\nfail        price/1  0ms  1 of\n 2 graders failed\nsaid by somebody else\nafter"
 	if text != want || len(unknown) > 0 {
 		t.Errorf("%q, unknown %q", text, unknown)
 	}
