@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +89,24 @@ func TestTimeout(t *testing.T) {
 		if err := new(duration).Set(value); err == nil {
 			t.Errorf("%q is a time", value)
 		}
+	}
+}
+
+// TestOutputFiles checks that the files behind stdout and stderr are found, which image builds leave
+// out, and no other outputs.
+func TestOutputFiles(t *testing.T) {
+	var files []*os.File
+	for _, name := range []string{"out", "err"} {
+		file, err := os.Create(filepath.Join(t.TempDir(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = file.Close() }()
+		files = append(files, file)
+	}
+	found := outputFiles(&stdoutWriter{Writer: files[0]}, &screen{out: files[1]}, &bytes.Buffer{})
+	if len(found) != 2 || found[0].Name() != "out" || found[1].Name() != "err" {
+		t.Errorf("found %v", found)
 	}
 }
 

@@ -105,10 +105,7 @@ func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *r
 // outputFiles returns the regular files among outputs.
 func outputFiles(outputs ...io.Writer) (all []fs.FileInfo) {
 	for _, w := range outputs {
-		if out, ok := w.(*stdoutWriter); ok {
-			w = out.Writer
-		}
-		file, ok := w.(*os.File)
+		file, ok := fileOf(w)
 		if !ok {
 			continue
 		}

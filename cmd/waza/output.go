@@ -47,15 +47,21 @@ func either[T ~string](all []T) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// terminalOf returns the file descriptor of the terminal behind w, if there is one.
-func terminalOf(w io.Writer) (fd int, ok bool) {
+// fileOf returns the file behind w, if there is one.
+func fileOf(w io.Writer) (*os.File, bool) {
 	switch under := w.(type) {
 	case *screen:
 		w = under.out
 	case *stdoutWriter:
 		w = under.Writer
 	}
-	file, isFile := w.(*os.File)
+	file, ok := w.(*os.File)
+	return file, ok
+}
+
+// terminalOf returns the file descriptor of the terminal behind w, if there is one.
+func terminalOf(w io.Writer) (fd int, ok bool) {
+	file, isFile := fileOf(w)
 	if !isFile {
 		return 0, false
 	}
