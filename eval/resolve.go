@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
 	"maps"
 	"path"
 	"regexp"
@@ -147,23 +148,50 @@ func (r resolver) checkScript() {
 	case has && r.opts.CheckScript != nil:
 		r.opts.CheckScript(r.doc, at...)
 		if r.eval.Config.Executor == evidence.ExecutorScript {
-			r.checkScriptServers(at, slices.Compact(slices.Sorted(slices.Values(r.serverNames()))))
+			r.checkScriptServers(at)
 		}
 	}
 }
 
-// checkScriptServers checks that the servers which a list of steps names are declared. One that
-// the task removes counts, as for graders.
-func (r resolver) checkScriptServers(steps strictyaml.Path, declared []string) {
-	for i := 0; r.doc.Has(steps.With(i)...); i++ {
-		for _, key := range []string{"call", "tools"} {
-			var name string
-			at := steps.With(i, key, "server")
-			if r.doc.Has(at...) && r.doc.DecodeAt(&name, at...) && name != "" && !strings.Contains(name, "{{") && !slices.Contains(declared, name) {
-				r.doc.Problemf(at, "the script names %s", notDeclared(name, declared))
-			}
+// checkScriptServers checks that the servers which the script at a path names are declared. One
+// that the task removes counts, as for graders.
+func (r resolver) checkScriptServers(script strictyaml.Path) {
+	declared := slices.Compact(slices.Sorted(slices.Values(r.serverNames())))
+	for at, called := range ScriptCalls(r.task.Script) {
+		if !strings.Contains(called.Server, "{{") && !slices.Contains(declared, called.Server) {
+			r.doc.Problemf(script.With(at...).With("server"), "the script names %s", notDeclared(called.Server, declared))
 		}
-		r.checkScriptServers(steps.With(i, "loop", "steps"), declared)
+	}
+}
+
+// ScriptCalls yields the tools that a script calls, and the servers whose tools it lists, each with
+// its path in the script. Names may contain expressions.
+func ScriptCalls(script json.RawMessage) iter.Seq2[strictyaml.Path, evidence.ToolRef] {
+	return func(yield func(strictyaml.Path, evidence.ToolRef) bool) {
+		var walk func(at strictyaml.Path, steps any) bool
+		walk = func(at strictyaml.Path, steps any) bool {
+			list, _ := steps.([]any)
+			for i, one := range list {
+				step, _ := one.(map[string]any)
+				for _, key := range []string{"call", "tools"} {
+					named, _ := step[key].(map[string]any)
+					server, _ := named["server"].(string)
+					tool, _ := named["tool"].(string)
+					if server != "" && !yield(at.With(i, key), evidence.ToolRef{Server: server, Tool: tool}) {
+						return false
+					}
+				}
+				loop, _ := step["loop"].(map[string]any)
+				if !walk(at.With(i, "loop", "steps"), loop["steps"]) {
+					return false
+				}
+			}
+			return true
+		}
+		var steps any
+		if json.Unmarshal(script, &steps) == nil {
+			walk(nil, steps)
+		}
 	}
 }
 

@@ -335,30 +335,10 @@ func (c *checker) absent(ctx context.Context, trials []*plan.Trial) (refs []stri
 // scriptCalls returns the tools that a script calls, and the servers whose tools it lists.
 // Names that contain expressions are left out.
 func scriptCalls(script json.RawMessage) (all []evidence.ToolRef) {
-	var value any
-	if json.Unmarshal(script, &value) != nil {
-		return nil
-	}
-	var walk func(any)
-	walk = func(value any) {
-		switch value := value.(type) {
-		case []any:
-			for _, one := range value {
-				walk(one)
-			}
-		case map[string]any:
-			for _, key := range []string{"call", "tools"} {
-				step, _ := value[key].(map[string]any)
-				server, _ := step["server"].(string)
-				tool, _ := step["tool"].(string)
-				if server != "" && !strings.Contains(server+tool, "{{") {
-					all = append(all, evidence.ToolRef{Server: server, Tool: tool})
-				}
-			}
-			loop, _ := value["loop"].(map[string]any)
-			walk(loop["steps"])
+	for _, called := range eval.ScriptCalls(script) {
+		if !strings.Contains(called.Server+called.Tool, "{{") {
+			all = append(all, called)
 		}
 	}
-	walk(value)
 	return all
 }
