@@ -146,8 +146,8 @@ func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, 
 	return old.Only(wanted), nil
 }
 
-// orCause returns err, or why ctx has ended if it has: which request to an engine it ended says
-// nothing.
+// orCause returns err, or why ctx has ended if it has: the interrupt, not the request to an engine
+// that it canceled.
 func orCause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/report/github"

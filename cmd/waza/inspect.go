@@ -86,7 +86,7 @@ func newInspection(s *state, c *cli.Command) (runner.Inspection, error) {
 	if err != nil {
 		return runner.Inspection{}, err
 	}
-	if c.IsSet("image") && (filepath.Ext(t.source) == ".yaml" || filepath.Ext(t.source) == ".yml") {
+	if c.IsSet("image") && isYAML(t.source) {
 		return runner.Inspection{}, usage("--image is for servers that name no image, and those of %s have theirs in it: leave it out", text.Inert(t.source))
 	}
 	if err := t.eval.Allow(c.StringSlice("egress")); err != nil {
@@ -218,10 +218,9 @@ func findTarget(s *state, c *cli.Command) (target, error) {
 func fileTarget(s *state, file string, servers []string, image string) (target, error) {
 	var t target
 	var err error
-	switch filepath.Ext(file) {
-	case ".yaml", ".yml":
+	if isYAML(file) {
 		t, err = evalTarget(file)
-	default:
+	} else {
 		t, err = clientTarget(s, file, image)
 	}
 	if err != nil {

@@ -50,7 +50,7 @@ func evalsNamed(name string) ([]string, error) {
 		return evalsOf(project)
 	}
 	info, err := os.Stat(name)
-	if err == nil && !info.IsDir() || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+	if err == nil && !info.IsDir() || isYAML(name) {
 		return []string{name}, nil
 	}
 	var looked []string
@@ -181,6 +181,11 @@ func runsNamed(names []string) ([]string, error) {
 		dirs[i] = dir
 	}
 	return dirs, nil
+}
+
+// isYAML reports whether a file is an eval by its name.
+func isYAML(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
 func isFile(path string) bool {
