@@ -25,6 +25,12 @@ const (
 // neither failed nor succeeded; the server may have executed it.
 func (o Outcome) GivenUp() bool { return o == OutcomeCancelled || o == OutcomeAbandoned }
 
+// Unanswered reports whether the client got no reply to the call, for whatever reason. The server
+// may have executed it.
+func (o Outcome) Unanswered() bool {
+	return o.GivenUp() || o == OutcomeTimeout || o == OutcomeTransportError
+}
+
 // Failed reports whether the outcome is a failure.
 func (o Outcome) Failed() bool {
 	switch o {

@@ -22,10 +22,10 @@ type ComplianceConfig struct {
 	ReadOnly          []match.Tool   `json:"read_only,omitempty" jsonschema:"tools to treat as read-only, whatever their servers declare: exact names or /expressions/"`
 	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"expected calls: exact names or /expressions/ of tools, or mappings with more detail"`
 	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"tools that must not be called, successfully or not: exact names or /expressions/"`
-	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which must succeed before the first successful call of the next"`
+	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which must succeed before the first call of the next that succeeds or has no answer"`
 	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"number of failed calls to allow before the error score falls; 0 to allow none"`
 	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
-	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of repeated calls: those with the server, tool and arguments of an earlier successful call"`
+	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of repeated calls: those with the server, tool and arguments of an earlier call that succeeded or has no answer"`
 	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"checks of calls against the servers' tool lists"`
 	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"checks of the calls that the agent reports against the recorded calls"`
 	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"checks of resources that were read"`
@@ -367,7 +367,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	} else {
 		r.notes = append(r.notes, short...)
 	}
-	for _, text := range slices.Concat(failed.notes(), sel.warnings(c.readOnly)) {
+	for _, text := range failed.notes() {
 		r.warn(text)
 	}
 }

@@ -144,7 +144,7 @@ func (c *ComplianceConfig) counts(g *gate, sel selection) {
 			continue
 		}
 		found := filter(sel.calls, func(call evidence.Call) bool {
-			return c.Errors.made(call) && sel.expected[i].Takes(given(call))
+			return c.made(call) && sel.expected[i].Takes(given(call))
 		})
 		if len(found) > most {
 			g.add(found, fmt.Sprintf("at most %s of %s", text.Count(most, "call"), sel.describe(i)), "found %d: %s", len(found), describeCalls(found))
@@ -160,7 +160,7 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 		for i, second := range chain[1:] {
 			first := chain[i]
 			earlier := filter(done, func(call evidence.Call) bool { return first.Matches(call.Tool) })
-			early := filter(filter(calls, c.Errors.made), func(call evidence.Call) bool {
+			early := filter(filter(calls, c.made), func(call evidence.Call) bool {
 				return second.Matches(call.Tool) &&
 					!slices.ContainsFunc(earlier, func(before evidence.Call) bool { return before.Seq != call.Seq && follows(call, before) })
 			})
@@ -176,7 +176,7 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 	}
 }
 
-// duplicates counts the calls that repeat one that succeeded. To try again what failed is no
+// duplicates counts the calls that repeat one that was made. To try again what failed is no
 // repetition.
 func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 	done := map[int]bool{} // by the first of those that are the same
@@ -186,7 +186,7 @@ func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 			first = call.Seq
 		}
 		again := done[first]
-		done[first] = again || c.Errors.made(call)
+		done[first] = again || c.made(call)
 		return again
 	})
 	if len(repeats) > *c.MaxDuplicateCalls {
