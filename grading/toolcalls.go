@@ -30,7 +30,7 @@ func (c *ToolCallsConfig) Validate() error {
 	if c.MinCalls != nil && c.MaxCalls != nil && *c.MinCalls > *c.MaxCalls {
 		errs[0] = fmt.Errorf("min_calls: %d is more than max_calls, %d", *c.MinCalls, *c.MaxCalls)
 	}
-	c.expect, errs[1] = compilePatterns("expect", mapped(c.Expect, ToolExpect.pattern))
+	c.expect, errs[1] = compilePatterns("expect", mapped(c.Expect, ToolExpect.pattern), anywhere)
 	return errors.Join(errs[:]...)
 }
 
