@@ -337,7 +337,7 @@ type Grader struct {
 
 	Assertions []string `json:"assertions,omitempty" jsonschema:"code grader: same as config.assertions"`
 	Model      string   `json:"model,omitempty" jsonschema:"prompt grader: same as config.model"`
-	Rubric     string   `json:"rubric,omitempty" jsonschema:"prompt grader: same as config.prompt"`
+	Rubric     string   `json:"rubric,omitempty" jsonschema:"prompt grader: same as config.rubric or, for a text with spaces, config.prompt"`
 	Script     string   `json:"script,omitempty" jsonschema:"has no effect, here or in waza"`
 }
 
