@@ -136,7 +136,11 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 // moveIntoConfig moves keys that upstream puts next to a prompt grader's config into the config,
 // and warns about those without effect.
 func (g *graders) moveIntoConfig(one Grader, at strictyaml.Path) Grader {
-	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, "prompt"}, {"script", one.Script, ""}} {
+	rubric := "prompt"
+	if grading.IsRubric(one.Rubric) {
+		rubric = "rubric"
+	}
+	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, rubric}, {"script", one.Script, ""}} {
 		switch at := at.With(key.name); {
 		case key.value == "":
 		case one.Type != "prompt" || key.config == "":

@@ -158,7 +158,7 @@ type Config struct {
 	SkillRouting      bool                         `json:"trigger_skill_routing,omitempty" jsonschema:"tell the agent in every prompt to invoke the skill under evaluation if it fits the task; no effect with inject_skill_body"`
 	InstructionFiles  []string                     `json:"instruction_files,omitempty" jsonschema:"files of the fixtures whose text is put before every prompt"`
 	RequiredSkills    []string                     `json:"required_skills,omitempty" jsonschema:"names of skills that must exist"`
-	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills to leave out"`
+	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills to leave out; * leaves out all"`
 	Models            map[string]*Model            `json:"models,omitempty" jsonschema:"models that agents may ask through the runner, by provider; agents get no API key"`
 	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"limits on a trial's model usage"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"model that judges for graders"`
@@ -337,7 +337,7 @@ type Grader struct {
 
 	Assertions []string `json:"assertions,omitempty" jsonschema:"code grader: same as config.assertions"`
 	Model      string   `json:"model,omitempty" jsonschema:"prompt grader: same as config.model"`
-	Rubric     string   `json:"rubric,omitempty" jsonschema:"prompt grader: same as config.prompt"`
+	Rubric     string   `json:"rubric,omitempty" jsonschema:"prompt grader: same as config.rubric or, for a text with spaces, config.prompt"`
 	Script     string   `json:"script,omitempty" jsonschema:"has no effect, here or in waza"`
 }
 
@@ -359,7 +359,7 @@ type Task struct {
 	Expected          Expected                     `json:"expected,omitzero" jsonschema:"short form for common graders"`
 	Graders           []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, in addition to the eval's"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of this task, merged with the eval's key by key; null removes a server"`
-	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, in addition to the eval's"`
+	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, in place of the eval's"`
 	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
 
 	Commands    []cmdmock.Command `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
