@@ -218,6 +218,9 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 			return
 		}
 		k.Valid, k.Invalid = new(found.Valid), found.Misfits
+		for _, why := range found.Unchecked {
+			k.unchecked(why)
+		}
 	}
 }
 

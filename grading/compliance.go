@@ -274,18 +274,21 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	r.parts(c, sel, failed)
-	for _, text := range c.warnings(s) {
+	for _, text := range c.warnings(s, calls) {
 		r.warn(text)
 	}
 	return r, nil
 }
 
 // warnings lists findings that do not fail the grader: claims that may refer to several
-// tools, and rug pulls if they are not a gate.
-func (c *ComplianceConfig) warnings(s *subject) []string {
+// tools, parts of schemas that could not be checked, and rug pulls if they are not a gate.
+func (c *ComplianceConfig) warnings(s *subject, calls []evidence.Call) []string {
 	var all []string
+	if c.Schema != nil && c.Schema.MinValid != nil {
+		all = unchecked(calls)
+	}
 	if c.Wire != nil && isSeverity(c.Wire.UnbackedClaims) {
-		all = ambiguous(s, c.scope())
+		all = append(all, ambiguous(s, c.scope())...)
 	}
 	if c.RugPull == "" || c.RugPull == warnOf {
 		var g gate

@@ -2,7 +2,9 @@ package grading
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
@@ -218,6 +220,23 @@ func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 			"of %d do %d. Not those of %s", len(known), len(known)-len(invalid), listOf(invalid, describeInvalid))
 	}
 	return nil
+}
+
+// unchecked lists the parts of schemas that were left out of the check of calls' arguments.
+func unchecked(calls []evidence.Call) []string {
+	with := map[string][]evidence.Call{}
+	for _, call := range calls {
+		for _, note := range call.Notes {
+			if why, ok := strings.CutPrefix(note, capture.NoteUnchecked+": "); ok && call.Valid != nil {
+				with[why] = append(with[why], call)
+			}
+		}
+	}
+	var all []string
+	for _, why := range slices.Sorted(maps.Keys(with)) {
+		all = append(all, fmt.Sprintf("Not checked in %s: %s.", describeCalls(with[why]), why))
+	}
+	return text.Few(all, maxShown)
 }
 
 func describeInvalid(call evidence.Call) string {
