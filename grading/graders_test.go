@@ -41,8 +41,16 @@ func TestFile(t *testing.T) {
 		file("../escape", "x"), file("/etc/passwd", "x"), file("etc/../../../escape", "x"),
 		file("a.txt", "new"),
 	)}
+	link := func(name, to string) tar.Header {
+		return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
+	}
+	links := scene{workspace: archive(t, link("far", "sub/near"), link("sub/near", "../b"), link("self", "self"), link("out", "../b"),
+		link("absolute", "/etc/passwd"), link("gone", "nothing"), link("there", "sub"), link("here", "."), link("chain", "gone"), file("b", "x"))}
 	run(t, "file", []check{
 		{"exist", s, `{"must_exist":["a.txt","dir","dir/b.txt","./link","hard","pipe","empty"],"must_not_exist":["b.txt","escape","etc/passwd"]}`, pass, 1, "All 10"},
+		{"links to something", links, `{"must_exist":["far","sub/near","there","here"]}`, pass, 1, ""},
+		{"links to nothing", links, `{"must_exist":["self","out","absolute","gone","chain"]}`, fail, 0, `"gone" to exist; it is a symbolic link that leads to nothing in the workspace`},
+		{"links are there", links, `{"must_not_exist":["self","out","absolute","gone","chain"]}`, fail, 0, ""},
 		{"do not", s, `{"must_exist":["c.txt"],"must_not_exist":["link"]}`, fail, 0, `"link" not to exist; there is a symbolic link`},
 		{"the last entry counts", s, `{"content_patterns":[{"path":"a.txt","must_match":["^new$"],"must_not_match":["old"]}]}`, pass, 1, ""},
 		{"content", s, `{"content_patterns":[{"path":"dir/b.txt","must_match":["hello","bye"],"must_not_match":["\\d"]}]}`, fail, 0.5, `"dir/b.txt" not to match`},
