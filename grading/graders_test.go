@@ -17,6 +17,7 @@ const (
 
 func TestText(t *testing.T) {
 	s := scene{trial: evidence.Trial{FinalOutput: "The Answer is 42.\n"}}
+	turns := scene{trial: evidence.Trial{EarlierOutput: "first\n", FinalOutput: "second"}}
 	run(t, "text", []check{
 		{"no checks", s, `{}`, pass, 1, ""},
 		{"no config", s, ``, pass, 1, ""},
@@ -25,6 +26,9 @@ func TestText(t *testing.T) {
 		{"other case", s, `{"contains_cs":["the answer"],"not_contains_cs":["Answer"]}`, fail, 0, `contain "the answer" in this case`},
 		{"half", s, `{"contains":["answer","question"]}`, fail, 0.5, `"question"; it does not`},
 		{"expressions", s, `{"regex_match":["\\d+\\.\\n$"],"regex_not_match":["^is"]}`, pass, 1, ""},
+		{"the last turn", turns, `{"contains":["second"],"not_contains":["first"],"regex_match":["^second$"]}`, pass, 1, ""},
+		{"all turns", turns, `{"turns":"all","contains":["first\nsecond"]}`, pass, 1, ""},
+		{"turns alone is no check", turns, `{"turns":"all"}`, pass, 1, ""},
 		{"no output was found", scene{trial: evidence.Trial{Gaps: []string{"final output: no file out.txt"}}}, `{"not_contains":["x"]}`, cannotSay, 0, "out.txt"},
 		{"expressions that do not hold", s, `{"regex_match":["^is"],"regex_not_match":["[0-9]+"]}`, fail, 0, `it does: "42"`},
 	})

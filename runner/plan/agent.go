@@ -299,6 +299,11 @@ func (a *Agent) useProvider(from *adapter.Adapter, models *Models) error {
 	return nil
 }
 
+// SaysOnStdout reports whether the final output is on stdout, plain or in a transcript.
+func (a *Agent) SaysOnStdout() bool {
+	return cmp.Or(a.Output, OutputStdout) == OutputStdout || a.Output == OutputTranscript && a.Events.From == "stdout"
+}
+
 // planResponder sets the model that plays the user, if a task needs one. It is asked through the
 // provider of graders. It fails if there is no model, or the output is not on stdout.
 func (a *Agent) planResponder(judge *evidence.Judge) error {
@@ -310,8 +315,7 @@ func (a *Agent) planResponder(judge *evidence.Judge) error {
 		return errors.New("inputs.responder: no model is set to play the user; set inputs.responder.model or config.model")
 	}
 	a.Responder = &own
-	onStdout := cmp.Or(a.Output, OutputStdout) == OutputStdout || a.Output == OutputTranscript && a.Events.From == "stdout"
-	if !onStdout {
+	if !a.SaysOnStdout() {
 		return errors.New("inputs.responder: the agent's output or its transcript must be on stdout")
 	}
 	return nil
