@@ -152,9 +152,9 @@ func (f *skillFinder) take(dir string) {
 	}
 }
 
-// startedAt reports whether a skill is the directory in which waza was started, or directly in it.
-func (e *Eval) startedAt(s Skill) bool {
-	return e.start != "" && (same(s.dir, e.start) || same(filepath.Dir(s.dir), e.start))
+// at reports whether a skill is the directory in which waza was started, or directly in it.
+func (s Skill) at(start string) bool {
+	return start != "" && (same(s.dir, start) || same(filepath.Dir(s.dir), start))
 }
 
 // search looks for the skill below a directory. If there are several, it takes the one

@@ -379,7 +379,7 @@ func (r resolver) taskSkills() []Skill {
 	own, found := r.skills.own, r.skills.found
 	replaces := len(r.task.SkillDirectories) > 0 || r.doc.Has(at...) && len(r.eval.Scenario) > 0
 	if replaces {
-		found = slices.DeleteFunc(r.skills.all(), func(s Skill) bool { return !r.eval.startedAt(s) })
+		found = slices.DeleteFunc(r.skills.all(), func(s Skill) bool { return !s.at(r.eval.start) })
 		own = skillsOf(r.doc, r.eval, r.task.SkillDirectories, at)
 	}
 	var all []Skill
