@@ -2,23 +2,20 @@
 package frontmatter
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
-
-	"github.com/goccy/go-yaml"
 )
 
 // SkillFile is the name of the file with a skill's instructions.
 const SkillFile = "SKILL.md"
 
 // Skill is the part of the front matter that waza uses. Other keys are for agents.
-type Skill struct {
-	Name        string `yaml:"name"`
-	Description string `yaml:"description"`
-}
+type Skill struct{ Name, Description string }
 
 // Read returns the front matter of a SKILL.md and the text after it. If the front matter is
 // not valid YAML, for example because of a colon in an unquoted description, its lines are
@@ -32,7 +29,7 @@ func Read(content string) (Skill, string, error) {
 		return s, content, errors.New("does not begin with front matter: name and description between two lines ---")
 	}
 	_, body, _ = strings.Cut(body, "\n")
-	err := unmarshal(said, &s)
+	err := decode(said, &s)
 	if err == nil {
 		return s, body, nil
 	}
@@ -47,17 +44,26 @@ func Read(content string) (Skill, string, error) {
 		}
 	}
 	if s.Name == "" || strings.ContainsAny(s.Description, "|>") && len(s.Description) < 3 {
-		return s, body, fmt.Errorf("has front matter that is not valid YAML: %s", text.FirstLine(err.Error()))
+		return s, body, fmt.Errorf("has front matter that cannot be read: %s", text.FirstLine(err.Error()))
 	}
 	return s, body, nil
 }
 
-// unmarshal decodes YAML. It turns a panic of the parser into an error.
-func unmarshal(text string, s *Skill) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("the YAML parser cannot read it")
+// decode decodes YAML. Keys that waza does not use may hold anything.
+func decode(said string, s *Skill) error {
+	if strings.TrimSpace(said) == "" {
+		return nil
+	}
+	doc, err := strictyaml.Parse(SkillFile, []byte(said))
+	if err != nil {
+		return err
+	}
+	var all map[string]json.RawMessage
+	doc.Decode(&all)
+	for key, v := range map[string]*string{"name": &s.Name, "description": &s.Description} {
+		if value, ok := all[key]; ok && string(value) != "null" {
+			doc.DecodeAt(v, key)
 		}
-	}()
-	return yaml.Unmarshal([]byte(text), s)
+	}
+	return doc.Err()
 }
