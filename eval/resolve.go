@@ -56,6 +56,7 @@ type ResolvedTask struct {
 	Commands     []cmdmock.Command           // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil if the task has none
+	Golden       bool                        // must pass
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
 
@@ -91,14 +92,13 @@ func (r resolver) resolve() ResolvedTask {
 		Servers: r.declare(r.doc, t.MCPServers),
 	}
 	var labels labels
-	labels.keep("golden", t.Golden)
 	if t.ID != id {
 		labels.keep("id", t.ID)
 	}
 	if t.Expected.ShouldTrigger != nil {
 		labels.keep("should_trigger", *t.Expected.ShouldTrigger)
 	}
-	resolved.Labels = labels
+	resolved.Labels, resolved.Golden = labels, t.Golden
 	if resolved.Name == "" {
 		resolved.Name = t.ID
 	}
