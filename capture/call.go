@@ -24,6 +24,7 @@ type call struct {
 	asTask  bool   // the request asks to run as a task (2025-11-25)
 	ended   int64  // frame that ended it; 0 if there is none
 	named   string // the id of the tool use that the client puts into the request
+	early   bool   // when it was made, no list on record told whether there is the tool
 }
 
 func (k *call) note(f evidence.Frame, kind string) {
@@ -194,15 +195,16 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 
 // lookUp looks up the tool of k in the catalog of its server. A redacted name names no tool.
 func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
-	listed := c.tools[f.Server]
-	if listed == nil || f.RedactedEnvelope {
+	if f.RedactedEnvelope {
 		return
 	}
+	listed := c.catalog(f)
 	tool, sure := listed.find(c.conversationOf(f), k.Tool, c.blind)
 	if sure {
 		k.Known = new(tool != nil)
 	}
 	if tool == nil {
+		k.early = !sure
 		return
 	}
 	k.ReadOnly = tool.readOnly
@@ -218,6 +220,19 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 			return
 		}
 		k.Valid, k.Invalid = new(found.Valid), found.Misfits
+		for _, why := range found.Unchecked {
+			k.unchecked(why)
+		}
+	}
+}
+
+// hindsight sets what a later list says of the tool of a call that was made before any list.
+func (c *collector) hindsight(k *call) {
+	if !k.early {
+		return
+	}
+	if t := c.tools[k.Server].index[k.Tool]; t != nil && !t.hidden {
+		k.ReadOnly = t.hint
 	}
 }
 

@@ -2,6 +2,7 @@ package capture_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -291,6 +292,25 @@ func TestCallsGoByTheToolOfTheirTime(t *testing.T) {
 	}
 }
 
+// A call that was made before any list goes by the first one after it.
+func TestCallsBeforeAnyListGoByTheFirst(t *testing.T) {
+	var frames []evidence.Frame
+	a := &dialogue{conn: "a", frames: &frames}
+	a.calls("x")
+	a.calls("y")
+	a.calls("z")
+	a.lists("", `{"name":"x","annotations":{"readOnlyHint":true}}`, `{"name":"y"}`)
+	a.calls("z")
+	a.lists("", `{"name":"x","annotations":{"readOnlyHint":false}}`, `{"name":"y","annotations":{"readOnlyHint":true}}`, `{"name":"z","annotations":{"readOnlyHint":true}}`)
+	var hints []string
+	for _, call := range calls(t, frames...).Calls {
+		hints = append(hints, value(call.ReadOnly))
+	}
+	if want := []string{"true", "unknown", "true", "unknown"}; !slices.Equal(hints, want) {
+		t.Errorf("%q, want %q", hints, want)
+	}
+}
+
 func reported(changes []evidence.Change) []string {
 	var lines []string
 	for _, c := range changes {
@@ -328,6 +348,31 @@ func TestChanges(t *testing.T) {
 			a.lists("", plain)
 			a.lists("", tool(`,"description":"d","inputSchema":{"a":1},"annotations":{}`))
 		}, []string{"4 x annotations →{}"}},
+		{"from writing to reading", func(a, _ *dialogue) {
+			a.lists("", tool(`,"annotations":{"readOnlyHint":false}`))
+			a.lists("", tool(`,"annotations":{"readOnlyHint":true}`))
+		}, []string{`4 x read_only {"readOnlyHint":false}→{"readOnlyHint":true} rug_pull`}},
+		{"from no hint to reading", func(a, _ *dialogue) {
+			a.lists("", tool(``))
+			a.lists("", tool(`,"annotations":{"title":"t","readOnlyHint":true}`))
+		}, []string{`4 x read_only →{"title":"t","readOnlyHint":true} rug_pull`}},
+		{"from a hint that is none to reading", func(a, b *dialogue) {
+			a.lists("", tool(`,"annotations":{"readOnlyHint":"true"}`))
+			b.lists("", tool(`,"annotations":{"readOnlyHint":true}`))
+		}, []string{`4 x read_only {"readOnlyHint":"true"}→{"readOnlyHint":true} rug_pull`}},
+		{"removed and back as a reader", func(a, _ *dialogue) {
+			a.lists("", tool(``))
+			a.lists("")
+			a.lists("", tool(`,"annotations":{"readOnlyHint":true}`))
+		}, []string{"4 x removed →", "6 x added →", `6 x read_only →{"readOnlyHint":true} rug_pull`}},
+		{"a second of the name later, a reader", func(a, _ *dialogue) {
+			a.lists("", tool(``))
+			a.lists("", tool(``), tool(`,"annotations":{"readOnlyHint":true}`))
+		}, []string{`4 x read_only →{"readOnlyHint":true} rug_pull`}},
+		{"from reading to writing", func(a, _ *dialogue) {
+			a.lists("", tool(`,"annotations":{"readOnlyHint":true}`))
+			a.lists("", tool(`,"annotations":{"readOnlyHint":false}`))
+		}, []string{`4 x annotations {"readOnlyHint":true}→{"readOnlyHint":false}`}},
 		{"something else", func(a, _ *dialogue) {
 			a.lists("", plain)
 			a.lists("", tool(`,"description":"d","inputSchema":{"a":1},"title":"X"`))

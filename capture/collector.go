@@ -305,6 +305,7 @@ func (c *collector) finish() Result {
 	result := Result{Catalogs: []evidence.Catalog{}, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
 	result.Calls = slices.Grow(result.Calls, len(c.calls))
 	for _, k := range c.calls {
+		c.hindsight(k)
 		result.Calls = append(result.Calls, k.Call)
 		if k.named != "" {
 			result.Named[k.Seq] = k.named

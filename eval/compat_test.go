@@ -106,7 +106,8 @@ no front matter
 	want := []string{
 		"tree/a.txt", "tree/deep/b.txt", "skill stock", "skill other",
 		`text-1 {"contains":["42"]}`, `kept {"expected_files":[{"path":"a.txt","snapshot":"evals/stock/fixtures/tree/a.txt"}]}`,
-		`expected:output {"contains_any":["x","y"]}`, `expected:behavior {"required_tools":["bash"],"max_iterations":3,"max_duration_ms":5}`,
+		`_output_contains_any {"contains_any":["x","y"]}`, `expected:behavior {"max_iterations":3,"max_duration_ms":5}`,
+		`expected:outcomes {"required_tools":["bash"]}`, `expected:max_response_time_ms {"max_duration_ms":9}`,
 		`shared {"contains":["b"]}`,
 	}
 	if !slices.Equal(got, want) {

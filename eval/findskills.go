@@ -152,6 +152,11 @@ func (f *skillFinder) take(dir string) {
 	}
 }
 
+// startedAt reports whether a skill is the directory in which waza was started, or directly in it.
+func (e *Eval) startedAt(s Skill) bool {
+	return e.start != "" && (same(s.dir, e.start) || same(filepath.Dir(s.dir), e.start))
+}
+
 // search looks for the skill below a directory. If there are several, it takes the one
 // whose path has most in common with the eval's.
 func (f *skillFinder) search(start string) {

@@ -372,9 +372,16 @@ func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	g.short(Grader{Name: expectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
 }
 
-// taskSkills returns the skills of the task and the eval without the disabled ones.
+// taskSkills returns the skills of the task without the disabled ones. Directories of the task
+// replace those of the eval. Only the skills where waza was started stay, as in upstream waza.
 func (r resolver) taskSkills() []Skill {
 	at := strictyaml.Path{"skill_directories"}
+	own, found := r.skills.own, r.skills.found
+	replaces := len(r.task.SkillDirectories) > 0 || r.doc.Has(at...) && len(r.eval.Scenario) > 0
+	if replaces {
+		found = slices.DeleteFunc(r.skills.all(), func(s Skill) bool { return !r.eval.startedAt(s) })
+		own = skillsOf(r.doc, r.eval, r.task.SkillDirectories, at)
+	}
 	var all []Skill
 	taken := map[string]string{} // name → directory
 	size, count := int64(0), 0
@@ -383,8 +390,8 @@ func (r resolver) taskSkills() []Skill {
 		size, count = size+s.size(), count+len(s.Files)
 		all = append(all, s)
 	}
-	disabled := func(s Skill) bool { return slices.Contains(r.eval.Config.DisabledSkills, s.Name) }
-	for _, s := range slices.Concat(r.skills.own, skillsOf(r.doc, r.eval, r.task.SkillDirectories, at)) {
+	disabled := func(s Skill) bool { return r.eval.Config.disables(s.Name) }
+	for _, s := range own {
 		r.skillNames[s.Name] = true
 		switch other, there := taken[s.Name]; {
 		case disabled(s) || there && other == s.dir:
@@ -394,7 +401,7 @@ func (r resolver) taskSkills() []Skill {
 			add(s)
 		}
 	}
-	for _, s := range r.skills.found { // those that fit, and the one that the eval is about
+	for _, s := range found { // those that fit, and the one that the eval is about
 		_, there := taken[s.Name]
 		fits := size+s.size() <= MaxWorkspaceBytes && count+len(s.Files) <= maxFiles
 		if !there && !disabled(s) && (fits || s.is(r.eval.Skill)) {
@@ -403,6 +410,11 @@ func (r resolver) taskSkills() []Skill {
 	}
 	if size > MaxWorkspaceBytes || count > maxFiles {
 		r.doc.Problemf(at, "the task's skills are more than %d files or %d MiB together", maxFiles, MaxWorkspaceBytes>>20)
+	}
+	name := r.eval.Skill
+	has := func(s Skill) bool { return s.is(name) }
+	if replaces && r.skills.has(name) && !slices.ContainsFunc(all, has) && !r.eval.Config.disables(name) {
+		r.doc.Warnf(at, "skill_directories replace the eval's in this task, and hold no skill %q, which the eval is about", name)
 	}
 	return all
 }

@@ -27,7 +27,6 @@ six
 secret
 -- tides/evals/tasks/task.yaml --
 id: t
-skill_directories: [../../others]
 inputs: {prompt: p}
 -- others/ferry/SKILL.md --
 ---
@@ -70,6 +69,45 @@ func TestSkills(t *testing.T) {
 	want := []string{"tides: When the tide is high.\n", "SKILL.md", "data/table.txt", "ferry: When it goes.", "SKILL.md"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A task's directories replace the eval's, except for skills where waza was started.
+func TestTaskSkills(t *testing.T) {
+	skill := func(dir, name string) string {
+		return "-- " + dir + "/SKILL.md --\n---\nname: " + name + "\ndescription: d\n---\n"
+	}
+	skills := skill("evals/skills/tides", "tides") + skill("evals/skills/ferry", "ferry") +
+		skill("evals/more/ebb", "ebb") + skill("evals/more/older", "tides") + skill("here", "here")
+	for _, test := range []struct{ config, eval, task, want string }{
+		{"required_skills: [ferry]", "", "", "tides ferry here"},
+		{"required_skills: [ferry]", "", "skill_directories: [more/ebb]", "ebb here warned"},
+		{"", "", "skill_directories: [more]", "ebb tides here"},
+		{"", "", "skill_directories: [skills/ferry, more/older]", "ferry tides here"},
+		{"", "", "skill_directories: []", "tides ferry here"},
+		{"", "scenario: cli", "skill_directories: []", "here warned"},
+		{"disabled_skills: [tides]", "", "skill_directories: [more]", "ebb here"},
+		{`disabled_skills: ["*"]`, "", "skill_directories: [more]", ""},
+		{`disabled_skills: ["*"]`, "", "", ""},
+	} {
+		unpack(t, txtar.Parse([]byte(skills+"-- evals/eval.yaml --\nname: n\nskill: tides\n"+test.eval+"\nconfig:\n  executor: mock\n"+
+			"  skill_directories: [skills/tides, skills/ferry]\n  "+test.config+"\ntasks: [t.yaml]\n"+
+			"-- evals/t.yaml --\nid: t\ninputs: {prompt: p}\n"+test.task+"\n")))
+		loaded, tasks, err := eval.Load("evals/eval.yaml", eval.Options{})
+		if err != nil {
+			t.Errorf("%+v: %v", test, err)
+			continue
+		}
+		var got []string
+		for _, s := range tasks[0].Skills {
+			got = append(got, s.Name)
+		}
+		if len(loaded.Warnings) > 0 {
+			got = append(got, "warned")
+		}
+		if got := strings.Join(got, " "); got != test.want {
+			t.Errorf("%+v: got %q, warnings %v", test, got, loaded.Warnings)
+		}
 	}
 }
 

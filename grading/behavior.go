@@ -48,6 +48,12 @@ func (c *BehaviorConfig) Servers() []string {
 	return slices.Concat(c.RequiredMCPServers, c.ForbiddenMCPServers, sortedKeys(c.MCPServers))
 }
 
+// needs implements limiting.
+func (c *BehaviorConfig) needs() []string {
+	requires := func(server string) bool { return len(c.MCPServers[server].RequiredTools) > 0 }
+	return slices.Concat(c.RequiredMCPServers, filter(sortedKeys(c.MCPServers), requires))
+}
+
 func (c *BehaviorConfig) aboutMCP() bool {
 	return c.MaxMCPCalls != nil || len(c.RequiredMCPServers)+len(c.ForbiddenMCPServers) > 0
 }

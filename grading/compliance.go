@@ -22,10 +22,10 @@ type ComplianceConfig struct {
 	ReadOnly          []match.Tool   `json:"read_only,omitempty" jsonschema:"tools to treat as read-only, whatever their servers declare: exact names or /expressions/"`
 	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"expected calls: exact names or /expressions/ of tools, or mappings with more detail"`
 	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"tools that must not be called, successfully or not: exact names or /expressions/"`
-	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which must succeed before the first successful call of the next"`
+	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which must succeed before the first call of the next that succeeds or has no answer"`
 	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"number of failed calls to allow before the error score falls; 0 to allow none"`
 	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
-	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of repeated calls: those with the server, tool and arguments of an earlier successful call"`
+	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of repeated calls: those with the server, tool and arguments of an earlier call that succeeded or has no answer"`
 	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"checks of calls against the servers' tool lists"`
 	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"checks of the calls that the agent reports against the recorded calls"`
 	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"checks of resources that were read"`
@@ -274,18 +274,21 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	r.parts(c, sel, failed)
-	for _, text := range c.warnings(s) {
+	for _, text := range c.warnings(s, calls) {
 		r.warn(text)
 	}
 	return r, nil
 }
 
 // warnings lists findings that do not fail the grader: claims that may refer to several
-// tools, and rug pulls if they are not a gate.
-func (c *ComplianceConfig) warnings(s *subject) []string {
+// tools, parts of schemas that could not be checked, and rug pulls if they are not a gate.
+func (c *ComplianceConfig) warnings(s *subject, calls []evidence.Call) []string {
 	var all []string
+	if c.Schema != nil && c.Schema.MinValid != nil {
+		all = unchecked(calls)
+	}
 	if c.Wire != nil && isSeverity(c.Wire.UnbackedClaims) {
-		all = ambiguous(s, c.scope())
+		all = append(all, ambiguous(s, c.scope())...)
 	}
 	if c.RugPull == "" || c.RugPull == warnOf {
 		var g gate
@@ -367,7 +370,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	} else {
 		r.notes = append(r.notes, short...)
 	}
-	for _, text := range slices.Concat(failed.notes(), sel.warnings(c.readOnly)) {
+	for _, text := range failed.notes() {
 		r.warn(text)
 	}
 }

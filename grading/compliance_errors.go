@@ -70,14 +70,6 @@ func (r *ErrorRules) succeeded(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK || r.expects(call)
 }
 
-// givenUp reports whether the client left a call before it was answered. The server may have carried
-// it out, so where calls are forbidden, bounded or writes it counts as made: hanging up hides
-// nothing.
-func givenUp(call evidence.Call) bool { return call.Outcome.GivenUp() }
-
-// made reports whether a call counts against a bound.
-func (r *ErrorRules) made(call evidence.Call) bool { return r.succeeded(call) || givenUp(call) }
-
 // expects reports whether call ended in an expected error.
 func (r *ErrorRules) expects(call evidence.Call) bool {
 	if r == nil || !call.Outcome.Failed() {

@@ -2,7 +2,9 @@ package grading
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
@@ -144,7 +146,7 @@ func (c *ComplianceConfig) counts(g *gate, sel selection) {
 			continue
 		}
 		found := filter(sel.calls, func(call evidence.Call) bool {
-			return c.Errors.made(call) && sel.expected[i].Takes(given(call))
+			return c.made(call) && sel.expected[i].Takes(given(call))
 		})
 		if len(found) > most {
 			g.add(found, fmt.Sprintf("at most %s of %s", text.Count(most, "call"), sel.describe(i)), "found %d: %s", len(found), describeCalls(found))
@@ -160,7 +162,7 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 		for i, second := range chain[1:] {
 			first := chain[i]
 			earlier := filter(done, func(call evidence.Call) bool { return first.Matches(call.Tool) })
-			early := filter(filter(calls, c.Errors.made), func(call evidence.Call) bool {
+			early := filter(filter(calls, c.made), func(call evidence.Call) bool {
 				return second.Matches(call.Tool) &&
 					!slices.ContainsFunc(earlier, func(before evidence.Call) bool { return before.Seq != call.Seq && follows(call, before) })
 			})
@@ -176,7 +178,7 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 	}
 }
 
-// duplicates counts the calls that repeat one that succeeded. To try again what failed is no
+// duplicates counts the calls that repeat one that was made. To try again what failed is no
 // repetition.
 func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 	done := map[int]bool{} // by the first of those that are the same
@@ -186,7 +188,7 @@ func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 			first = call.Seq
 		}
 		again := done[first]
-		done[first] = again || c.Errors.made(call)
+		done[first] = again || c.made(call)
 		return again
 	})
 	if len(repeats) > *c.MaxDuplicateCalls {
@@ -218,6 +220,23 @@ func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 			"of %d do %d. Not those of %s", len(known), len(known)-len(invalid), listOf(invalid, describeInvalid))
 	}
 	return nil
+}
+
+// unchecked lists the parts of schemas that were left out of the check of calls' arguments.
+func unchecked(calls []evidence.Call) []string {
+	with := map[string][]evidence.Call{}
+	for _, call := range calls {
+		for _, note := range call.Notes {
+			if why, ok := strings.CutPrefix(note, capture.NoteUnchecked+": "); ok && call.Valid != nil {
+				with[why] = append(with[why], call)
+			}
+		}
+	}
+	var all []string
+	for _, why := range slices.Sorted(maps.Keys(with)) {
+		all = append(all, fmt.Sprintf("Not checked in %s: %s.", describeCalls(with[why]), why))
+	}
+	return text.Few(all, maxShown)
 }
 
 func describeInvalid(call evidence.Call) string {

@@ -39,6 +39,9 @@ func (c *ToolConstraintConfig) Validate() error {
 // Servers names the servers that sources are about.
 func (c *ToolConstraintConfig) Servers() []string { return serversOf(c.selectors()) }
 
+// needs implements limiting.
+func (c *ToolConstraintConfig) needs() []string { return serversOf(c.expect) }
+
 // tools implements tooled.
 func (c *ToolConstraintConfig) tools() (all []evidence.ToolRef) {
 	for _, sel := range c.selectors() {

@@ -39,8 +39,15 @@ type Validated interface {
 
 // Served is a config that is about MCP servers.
 type Served interface {
-	// Servers names them. Each must be one of the trial's.
+	// Servers names them. Each must be declared, by the eval or a task.
 	Servers() []string
+}
+
+// limiting is a config that is about MCP servers and forbids or limits the use of some. A trial
+// that lacks one of these cannot use it, so that the check holds.
+type limiting interface {
+	// needs names the servers that the trial must have. Of other configs it must have all.
+	needs() []string
 }
 
 // Planted is a config that is about canaries.
@@ -189,14 +196,28 @@ func run(spec evidence.GraderSpec, s *subject) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	if about, ok := g.(Served); ok {
-		for _, server := range about.Servers() {
-			if !slices.Contains(s.servers, server) {
-				return report{}, fmt.Errorf("the trial has no server %s", quote(server))
-			}
-		}
+	lacking := s.lacking(g)
+	needed := lacking
+	if limits, ok := g.(limiting); ok {
+		needed = filter(limits.needs(), func(server string) bool { return slices.Contains(lacking, server) })
 	}
-	return g.grade(s.of(spec))
+	if len(needed) > 0 {
+		return report{}, fmt.Errorf("the trial has no server %s", quote(needed[0]))
+	}
+	r, err := g.grade(s.of(spec))
+	for _, server := range lacking {
+		r.note("The trial has no server %s, so the agent could not call it.", quote(server))
+	}
+	return r, err
+}
+
+// lacking lists the servers that a grader is about and that the trial does not have.
+func (s *subject) lacking(g grader) []string {
+	about, ok := g.(Served)
+	if !ok {
+		return nil
+	}
+	return distinct(filter(about.Servers(), func(server string) bool { return !slices.Contains(s.servers, server) }), strings.Clone)
 }
 
 // compilable refuses expressions that RE2 does not accept.

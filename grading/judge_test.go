@@ -106,6 +106,45 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
+// What a judge is asked is the prompt, else the rubric's text, which is a built-in one or a file's.
+func TestPromptRubric(t *testing.T) {
+	for _, test := range []struct{ config, file, want string }{
+		{`{"rubric":"groundedness"}`, "", "Every statement of fact in the final output"},
+		{`{"rubric":"helpfulness"}`, "", "must help the person"},
+		{`{"rubric":"instruction-following"}`, "", "every instruction"},
+		{`{"rubric":"refusal-correctness"}`, "", "must refuse what it should refuse"},
+		{`{"rubric":"tool-use-appropriateness"}`, "", "the right tools"},
+		{`{"rubric":"groundedness","prompt":"Only this."}`, "", "The rubric:\nOnly this.\n"},
+		{`{"rubric":"./r/my.md"}`, "# Mine\nJudge it.\n", "The rubric:\n# Mine\nJudge it.\n"},
+		{`{"rubric":"my.md"}`, "---\nname: my\nversion: 1.0.0\nscale: pass-fail\n---\n\nJudge it.\n", "The rubric:\nJudge it.\n"},
+		{`{"rubric":"a/b"}`, "\uFEFF---\r\nname: my\r\n---\r\nJudge it.\r\n", "The rubric:\nJudge it.\n"},
+	} {
+		s := judged()
+		spec := grader("prompt", test.config)
+		var config grading.PromptConfig
+		if err := json.Unmarshal(spec.Config, &config); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range config.Files() {
+			spec.Files = map[string][]byte{name: []byte(test.file)}
+		}
+		s.trial.Graders = []evidence.GraderSpec{spec}
+		dir := lay(t, s)
+		asked, err := questionsIn(dir)
+		if err != nil || len(asked) != 1 {
+			t.Errorf("%s: %d questions, %v", test.config, len(asked), err)
+			continue
+		}
+		if got := asked[0].Ask.Messages[1].Content; !strings.Contains(got, test.want) || (test.file == "") != (len(spec.Files) == 0) {
+			t.Errorf("%s: asks %q, want %q", test.config, got, test.want)
+		}
+		answer(t, dir, asked, gives(1))
+		if v := onlyVerdict(t, dir); v.Result != pass || v.Details["rubric"] != config.Rubric {
+			t.Errorf("%s: %s, %v", test.config, v.Result, v.Details)
+		}
+	}
+}
+
 // With other checks, a rubric's score is only reported, unless it has a min_score.
 func TestRubric(t *testing.T) {
 	s := judged(call("github", "1", "get_issue", `{}`, answered))

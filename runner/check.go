@@ -27,6 +27,7 @@ import (
 type Checking struct {
 	Eval       string // path of the eval
 	Isolated   bool   // whether it is to run in containers
+	AsWritten  bool   // the eval chooses that
 	StrictKeys bool
 	// Absent returns the trials' images that the engine does not have. If it fails because no
 	// engine is available, images are not checked.
@@ -93,7 +94,7 @@ func Check(ctx context.Context, q Checking) Checked {
 	host.Notice = func(warnings []*strictyaml.Error) { c.inFiles(SeverityWarning, warnings) }
 	host.Lookup = c.lookup
 	var err error
-	c.job, err = readJob(Request{Choices: Choices{Isolated: q.Isolated, Trials: 1}, Eval: q.Eval, StrictKeys: q.StrictKeys, HostHooks: true, Host: host})
+	c.job, err = readJob(Request{Choices: Choices{Isolated: q.Isolated, Trials: 1}, AsWritten: q.AsWritten, Eval: q.Eval, StrictKeys: q.StrictKeys, HostHooks: true, Host: host})
 	if err != nil {
 		c.report(SeverityError, err)
 		return c.found
@@ -109,7 +110,7 @@ func Check(ctx context.Context, q Checking) Checked {
 		c.unwritten(t)
 	}
 	c.unused()
-	if absent, err := c.absent(ctx, trials); err == nil && q.Isolated {
+	if absent, err := c.absent(ctx, trials); err == nil && c.job.Request.Isolated {
 		for _, ref := range absent {
 			c.warn(q.Eval, "image %s is not on the engine: a run pulls it first, or fails; build or pull it", ref)
 		}

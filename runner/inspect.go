@@ -32,7 +32,7 @@ type Inspection struct {
 	Servers   []string   // names of the servers to inspect, sorted
 	Source    string     // where they are configured, for people
 	Dir       string     // directory for evidence, new or empty
-	Isolated  bool       // run servers in containers; required unless all are remote
+	Isolated  bool       // run servers in containers; if not, all must be remote
 	Pull      string     // when to pull images; empty for the eval's setting
 	Pin       bool       // pin the servers' catalogs in the lock file
 	Watch     time.Duration
@@ -99,7 +99,7 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 		return Mistake{err}
 	}
 	if !i.Isolated && !i.remote() {
-		return mistake("inspect starts programs that you may not trust, and without --isolate they would run as yours, with your files and network: add --isolate")
+		return mistake("inspect starts programs that you may not trust, and with --no-isolate they would run as yours, with your files and network: leave it out")
 	}
 	vault, err := openVault(ctx, i.plans, i.Eval.Dir(), i.Lookup, i.Secrets)
 	if err != nil {

@@ -104,7 +104,7 @@ func checkFiles(t *testing.T, s string) {
 		if s == "" {
 			hosts = list{s, s}
 		}
-		config := object{"executor": s, "trials_per_task": json.Number("1"), "timeout_seconds": json.Number("120"), "mcp_servers": object{key: object{"command": s, "args": list{s}, "egress": hosts}}}
+		config := object{"executor": s, "trials_per_task": json.Number("1"), "timeout_seconds": json.Number("120"), "isolate": true, "mcp_servers": object{key: object{"command": s, "args": list{s}, "egress": hosts}}}
 		eval := object{"name": s, "config": config, "tasks": list{"tasks/*.yaml"}}
 		if s != "" {
 			eval["skill"], config["model"] = s, s

@@ -24,7 +24,7 @@ func checkCommand(s *state) *cli.Command {
 			"model keys and images that are missing on this machine. Nothing is started or written. The exit " +
 			"code is 2 if there are errors.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Value: true, DefaultText: "true", Usage: "Check for a run with --isolate; use --isolate=false for one without"},
+			isolateFlag("Check for a run with --isolate, or with --no-isolate"),
 			&cli.BoolFlag{Name: "strict", Usage: "Exit with code 1 if there are warnings"},
 			&cli.BoolFlag{Name: "strict-keys", Usage: "Reject all unknown keys, also where waza's format allows them"},
 			formatFlag(formatDefault, formatJSON),
@@ -37,7 +37,7 @@ func checkCommand(s *state) *cli.Command {
 			all := []runner.Checked{}
 			for _, path := range evals {
 				all = append(all, runner.Check(ctx, runner.Checking{
-					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
+					Eval: path, Isolated: c.Bool("isolate"), AsWritten: !c.IsSet("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
 					Host: s.host(quiet, false),
 				}))
 			}

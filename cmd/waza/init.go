@@ -538,7 +538,7 @@ func reachesOut(s *mcpconfig.Server) bool { return s.URL != "" || len(s.Egress) 
 // firstRun runs the eval, and prints what to do next.
 func (b *newEval) firstRun(ctx context.Context) error {
 	path := filepath.Join(b.dir, "eval.yaml")
-	run := "waza run --isolate " + text.ShellWord(path)
+	run := "waza run " + text.ShellWord(path)
 	next := []string{"waza show latest", "waza new task NAME", run + " --executor claude"}
 	if b.dir != "." {
 		next[1] = "cd " + text.ShellWord(b.dir) + " && " + next[1]
@@ -549,7 +549,7 @@ func (b *newEval) firstRun(ctx context.Context) error {
 	}
 	var failed error
 	if b.run {
-		args := []string{"waza", "run", "--isolate"}
+		args := []string{"waza", "run"}
 		for _, attack := range b.allowWeak {
 			args = append(args, "--allow-weak", attack)
 		}
