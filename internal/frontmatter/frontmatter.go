@@ -20,18 +20,52 @@ type Skill struct {
 	Description string `yaml:"description"`
 }
 
+// AgentSuffix ends the name of a file with a custom agent's instructions.
+const AgentSuffix = ".agent.md"
+
+// Agent is the part of a custom agent's front matter that waza uses.
+type Agent struct {
+	Name        string    `yaml:"name"`
+	Description string    `yaml:"description"`
+	Tools       *[]string `yaml:"tools"` // that it may use; nil for all
+}
+
+// ReadAgent returns the front matter of a custom agent.
+func ReadAgent(content string) (Agent, error) {
+	var a Agent
+	said, _, ok := split(content)
+	if !ok {
+		return a, errNone
+	}
+	if err := unmarshal(said, &a); err != nil {
+		return a, fmt.Errorf("has front matter that cannot be read: %s; tools is a list of names", text.FirstLine(err.Error()))
+	}
+	return a, nil
+}
+
+var errNone = errors.New("does not begin with front matter: name and description between two lines ---")
+
+// split returns the front matter of a file and the text after it.
+func split(content string) (said, body string, ok bool) {
+	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
+	rest, begins := strings.CutPrefix(content, "---\n")
+	said, body, ends := strings.Cut("\n"+rest, "\n---")
+	if !begins || !ends {
+		return "", content, false
+	}
+	_, body, _ = strings.Cut(body, "\n")
+	return said, body, true
+}
+
 // Read returns the front matter of a SKILL.md and the text after it. If the front matter is
 // not valid YAML, for example because of a colon in an unquoted description, its lines are
 // parsed as agents do: key, colon, value.
 func Read(content string) (Skill, string, error) {
 	var s Skill
-	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
-	rest, begins := strings.CutPrefix(content, "---\n")
-	said, body, ends := strings.Cut("\n"+rest, "\n---")
-	if !begins || !ends {
-		return s, content, errors.New("does not begin with front matter: name and description between two lines ---")
+	said, body, ok := split(content)
+	if !ok {
+		return s, body, errNone
 	}
-	_, body, _ = strings.Cut(body, "\n")
 	err := unmarshal(said, &s)
 	if err == nil {
 		return s, body, nil
@@ -53,7 +87,7 @@ func Read(content string) (Skill, string, error) {
 }
 
 // unmarshal decodes YAML. It turns a panic of the parser into an error.
-func unmarshal(text string, s *Skill) (err error) {
+func unmarshal(text string, s any) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("the YAML parser cannot read it")
