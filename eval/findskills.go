@@ -118,6 +118,9 @@ func (f *skillFinder) look(dir string) {
 	if hasSkillFile(dir) && ((Skill{dir: dir}).is(f.name) || nameIn(dir) == f.name) {
 		f.take(dir)
 	}
+	if agent, err := agentIn(f.eval, []string{FromHere(dir)}); err == nil && !f.has(f.name) {
+		f.found = slices.Concat(agent, f.found)
+	}
 }
 
 // nameIn returns the name that the skill in dir gives itself, or "" if it cannot be read.

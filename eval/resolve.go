@@ -56,6 +56,7 @@ type ResolvedTask struct {
 	Commands     []cmdmock.Command           // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil if the task has none
+	Golden       bool                        // must pass
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
 
@@ -91,14 +92,13 @@ func (r resolver) resolve() ResolvedTask {
 		Servers: r.declare(r.doc, t.MCPServers),
 	}
 	var labels labels
-	labels.keep("golden", t.Golden)
 	if t.ID != id {
 		labels.keep("id", t.ID)
 	}
 	if t.Expected.ShouldTrigger != nil {
 		labels.keep("should_trigger", *t.Expected.ShouldTrigger)
 	}
-	resolved.Labels = labels
+	resolved.Labels, resolved.Golden = labels, t.Golden
 	if resolved.Name == "" {
 		resolved.Name = t.ID
 	}
@@ -202,6 +202,7 @@ func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string
 	r.shouldTrigger(g, skills)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
 	g.checkServers(r.serverNames())
+	r.agentTools(g, skills)
 	var all []evidence.GraderSpec
 	for _, s := range r.loader.graders { // one of the task's of the same name takes its place
 		if _, replaced := g.seen[s.Name]; !replaced {
@@ -211,6 +212,20 @@ func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string
 	}
 	return slices.Concat(all, g.specs), g.seen
 }
+
+// agentTools adds a grader for the tools that a custom agent says it uses, if no other grader is about
+// tools.
+func (r resolver) agentTools(g *graders, skills []Skill) {
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Tools != nil })
+	about := func(s evidence.GraderSpec) bool { return s.Type == "tool_constraint" || s.Name == agentTools }
+	if i < 0 || r.opts.NoSkills || slices.ContainsFunc(slices.Concat(r.loader.graders, g.specs), about) {
+		return
+	}
+	g.short(Grader{Name: agentTools, Type: "tool_constraint"}, grading.ToolsOf(*skills[i].Tools), strictyaml.Path{"inputs"})
+}
+
+// agentTools is the name of the grader for a custom agent's tools, as in upstream waza.
+const agentTools = "agent_tools_implicit"
 
 // serverNames returns the servers that the eval or the task declares.
 func (r resolver) serverNames() []string {

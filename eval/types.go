@@ -353,7 +353,7 @@ type Task struct {
 	Name              string                       `json:"name,omitempty" jsonschema:"name of the task in reports; default its id"`
 	Description       string                       `json:"description,omitempty" jsonschema:"description of the task; for information only"`
 	Tags              []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
-	Golden            json.RawMessage              `json:"golden,omitempty" jsonschema:"description of a good answer; for information only"`
+	Golden            bool                         `json:"golden,omitempty" jsonschema:"true for a task that must pass: without it waza gate passes no run"`
 	Enabled           *bool                        `json:"enabled,omitempty" jsonschema:"false to leave the task out; default true"`
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" zero:"unset" jsonschema:"time limit of the agent in seconds; overrides the eval's"`
 	FirstEventSeconds *int                         `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds within which the agent must begin; overrides the eval's; 0 for no limit"`
