@@ -23,13 +23,24 @@ type Skill struct {
 	dir         string
 }
 
-// is reports whether the skill or its directory is called name.
-func (s Skill) is(name string) bool {
+// Is reports whether the skill or its directory is called name.
+func (s Skill) Is(name string) bool {
 	if s.Name == name {
 		return true
 	}
 	abs, err := filepath.Abs(s.dir)
 	return err == nil && filepath.Base(abs) == name
+}
+
+// Injected returns the skill under evaluation of a task if its instructions go before the
+// prompt. Those of trigger_tests.yaml, which ask whether the agent finds it, have them only if
+// the eval says so.
+func (e *Eval) Injected(skills []Skill, trigger *TriggerTest) (Skill, bool) {
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Is(e.Skill) })
+	if set := e.Config.InjectSkillBody; i < 0 || set != nil && !*set || set == nil && trigger != nil {
+		return Skill{}, false
+	}
+	return skills[i], true
 }
 
 func (s Skill) size() (total int64) {
