@@ -220,6 +220,33 @@ func TestErrorComesWithWhatWasBefore(t *testing.T) {
 	}
 }
 
+// A call that reached no session counts once it was made in another one, and as a failure if it
+// never was, or if no session takes it.
+func TestExpiredSession(t *testing.T) {
+	expired := func(conn string) []evidence.Frame {
+		return []evidence.Frame{on(conn, up(ask)), on(conn, synthetic(evidence.SyntheticExpired, down(failed)))}
+	}
+	other := strings.Replace(ask, "get", "put", 1)
+	for name, test := range map[string]struct {
+		frames []evidence.Frame
+		want   string
+	}{
+		"made again":           {append(expired("a"), on("b", up(ask)), on("b", down(ok))), "cancelled ok"},
+		"made again and fails": {append(expired("a"), on("b", up(ask)), on("b", down(failed))), "cancelled protocol_error"},
+		"not made again":       {append(expired("a"), on("b", up(other)), on("b", down(ok))), "transport_error ok"},
+		"made before":          {append([]evidence.Frame{on("b", up(ask)), on("b", down(ok))}, expired("a")...), "ok transport_error"},
+		"again and again":      {append(expired("a"), expired("b")...), "transport_error transport_error"},
+	} {
+		var got []string
+		for _, call := range calls(t, test.frames...).Calls {
+			got = append(got, string(call.Outcome))
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %q, want %s", name, got, test.want)
+		}
+	}
+}
+
 func TestIDReusedWhileOpen(t *testing.T) {
 	got := calls(t, up(ask), up(strings.Replace(ask, "get", "put", 1)), down(ok), down(failed))
 	if len(got.Calls) != 2 || got.Calls[0].Outcome != evidence.OutcomeOK || got.Calls[1].Outcome != evidence.OutcomeProtocolError {

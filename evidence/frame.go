@@ -31,6 +31,7 @@ const (
 	SyntheticTransport Synthetic = "transport_error" // the server ended, or did not accept the message
 	SyntheticCancelled Synthetic = "cancelled"       // the client cancelled the request by disconnecting
 	SyntheticAbandoned Synthetic = "abandoned"       // the client disconnected, which up to 2025-11-25 does not cancel a request
+	SyntheticExpired   Synthetic = "session_expired" // answered with HTTP 404: the session has ended, and the client must start another
 	SyntheticHidden    Synthetic = "hidden_tool"     // not forwarded: the tool is hidden from the client
 	SyntheticBudget    Synthetic = "budget"          // not forwarded: the client exceeded its limits
 )

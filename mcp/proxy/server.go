@@ -169,7 +169,11 @@ func repeatsID(env envelope) bool {
 
 // refuse answers a request that is not forwarded with an HTTP status, and records both.
 func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
-	answers := s.recordRefusal(in, s.unsent().record, evidence.SyntheticTransport, no.code, func(message) string { return no.text })
+	why := evidence.SyntheticTransport
+	if no.status == http.StatusNotFound {
+		why = evidence.SyntheticExpired
+	}
+	answers := s.recordRefusal(in, s.unsent().record, why, no.code, func(message) string { return no.text })
 	if len(answers) != 1 {
 		answers = [][]byte{errorResponse(nil, no.code, no.text)}
 	}
