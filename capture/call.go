@@ -45,7 +45,7 @@ func (k *call) noteWhy(f evidence.Frame, kind, why string) {
 // Wrong returns what is wrong with the answer to a call, according to its notes, or "".
 func Wrong(c evidence.Call) string {
 	answer := fmt.Sprintf(": frame %d: ", c.ResponseFrame)
-	for _, note := range c.Notes {
+	for _, note := range slices.Backward(c.Notes) {
 		if _, why, ok := strings.Cut(note, answer); ok {
 			return why
 		}
@@ -292,7 +292,7 @@ func (k *call) oddities(f evidence.Frame, m jsonrpc.Message) {
 		k.note(f, NoteDuplicateKey)
 	}
 	if !utf8.Valid(m.Raw) {
-		k.note(f, NoteMalformed)
+		k.noteWhy(f, NoteMalformed, "it is not UTF-8")
 	}
 }
 

@@ -120,7 +120,7 @@ func TestOutcome(t *testing.T) {
 		{"answered with the id of the same value", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1.0,"result":{}}`)}, evidence.OutcomeOK, nil},
 		{"the client's own answer is none", []evidence.Frame{up(ask), up(ok)}, evidence.OutcomeTransportError, nil},
 		{"duplicate keys", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"x":{"a":1,"a":2}}}`)}, evidence.OutcomeOK, []string{"duplicate_key: frame 2"}},
-		{"not UTF-8", []evidence.Frame{up(ask), down("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"\xff\"}}")}, evidence.OutcomeOK, []string{"malformed: frame 2"}},
+		{"not UTF-8", []evidence.Frame{up(ask), down("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"\xff\"}}")}, evidence.OutcomeOK, []string{"malformed: frame 2: it is not UTF-8"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := calls(t, test.frames...)

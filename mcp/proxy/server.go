@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
@@ -28,6 +29,7 @@ type server struct {
 	tools   toolFilter
 	allowed *allowance
 
+	notUTF8 sync.Once  // for the event
 	refused sync.Mutex // held to record a refused request and its answer consecutively
 }
 
@@ -61,6 +63,11 @@ type conversation struct {
 func (c conversation) record(f evidence.Frame) {
 	f.Server, f.Conn = c.server.Name, c.conn
 	c.server.proxy.rec.Frame(f)
+	if f.Dir == evidence.ToClient && !utf8.Valid(f.Raw) {
+		c.server.notUTF8.Do(func() {
+			c.note("gap", transport.NotUTF8)
+		})
+	}
 }
 
 // note records an event of the conversation.
