@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ type call struct {
 	waiting bool   // for the client to retry with input
 	asTask  bool   // the request asks to run as a task (2025-11-25)
 	ended   int64  // frame that ended it; 0 if there is none
+	expired bool   // its session had ended
 	named   string // the id of the tool use that the client puts into the request
 	early   bool   // when it was made, no list on record told whether there is the tool
 }
@@ -44,7 +46,7 @@ func (k *call) noteWhy(f evidence.Frame, kind, why string) {
 // Wrong returns what is wrong with the answer to a call, according to its notes, or "".
 func Wrong(c evidence.Call) string {
 	answer := fmt.Sprintf(": frame %d: ", c.ResponseFrame)
-	for _, note := range c.Notes {
+	for _, note := range slices.Backward(c.Notes) {
 		if _, why, ok := strings.Cut(note, answer); ok {
 			return why
 		}
@@ -102,6 +104,7 @@ func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)
 	case f.Synthetic != "" && f.Synthetic != evidence.SyntheticHidden && f.Synthetic != evidence.SyntheticBudget:
+		k.expired = f.Synthetic == evidence.SyntheticExpired
 		k.end(f, evidence.OutcomeTransportError)
 	case m.Error != nil, m.Result == nil:
 		k.end(f, evidence.OutcomeProtocolError)
@@ -304,7 +307,7 @@ func (k *call) oddities(f evidence.Frame, m jsonrpc.Message) {
 		k.note(f, NoteDuplicateKey)
 	}
 	if !utf8.Valid(m.Raw) {
-		k.note(f, NoteMalformed)
+		k.noteWhy(f, NoteMalformed, "it is not UTF-8")
 	}
 }
 
@@ -327,6 +330,27 @@ type Read struct {
 	Name         string // the resource's URI, or the prompt's name
 	Outcome      evidence.Outcome
 	RequestFrame int64
+}
+
+// repeat cancels calls that reached no session and were then made in another one: the
+// protocol asks clients for that, so only the last of them counts.
+func repeat(calls []*call) {
+	last := map[int]*call{} // by the number of the first of calls that are alike
+	for _, k := range slices.Backward(calls) {
+		first := cmp.Or(k.SameAs, k.Seq)
+		if again := last[first]; k.expired && again != nil && again.Conn != k.Conn {
+			k.Outcome = evidence.OutcomeCancelled
+			k.Notes = append(k.Notes, fmt.Sprintf("%s: made again as call %d", NoteExpired, again.Seq))
+		}
+		if !k.expired {
+			last[first] = k
+		}
+	}
+}
+
+// isRepeated reports whether repeat cancelled a call.
+func isRepeated(c evidence.Call) bool {
+	return slices.ContainsFunc(c.Notes, func(note string) bool { return strings.HasPrefix(note, NoteExpired) })
 }
 
 func (k *call) read() Read {

@@ -69,6 +69,7 @@ const (
 	NoteMalformed         = "malformed"          // a field of the wrong type, or an answer that is not as specified
 	NoteJunk              = "junk"               // a server sent what is no message
 	NoteRedacted          = "redacted"           // a secret in the envelope of a server's message was redacted
+	NoteExpired           = "session_expired"    // the session had ended; the client made the call in another
 	NoteInvalidResult     = "invalid_result"     // isError is not a boolean, so this is not a valid result
 	NoteRoundUnknown      = "round_unknown"      // a retry of a call that asked for no input
 	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given

@@ -120,7 +120,7 @@ func TestOutcome(t *testing.T) {
 		{"answered with the id of the same value", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1.0,"result":{}}`)}, evidence.OutcomeOK, nil},
 		{"the client's own answer is none", []evidence.Frame{up(ask), up(ok)}, evidence.OutcomeTransportError, nil},
 		{"duplicate keys", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"x":{"a":1,"a":2}}}`)}, evidence.OutcomeOK, []string{"duplicate_key: frame 2"}},
-		{"not UTF-8", []evidence.Frame{up(ask), down("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"\xff\"}}")}, evidence.OutcomeOK, []string{"malformed: frame 2"}},
+		{"not UTF-8", []evidence.Frame{up(ask), down("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"\xff\"}}")}, evidence.OutcomeOK, []string{"malformed: frame 2: it is not UTF-8"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := calls(t, test.frames...)
@@ -217,6 +217,33 @@ func TestErrorComesWithWhatWasBefore(t *testing.T) {
 	})
 	if !errors.Is(err, torn) || len(got.Calls) != 1 {
 		t.Errorf("calls %v, error %v", got.Calls, err)
+	}
+}
+
+// A call that reached no session counts once it was made in another one, and as a failure if it
+// never was, or if no session takes it.
+func TestExpiredSession(t *testing.T) {
+	expired := func(conn string) []evidence.Frame {
+		return []evidence.Frame{on(conn, up(ask)), on(conn, synthetic(evidence.SyntheticExpired, down(failed)))}
+	}
+	other := strings.Replace(ask, "get", "put", 1)
+	for name, test := range map[string]struct {
+		frames []evidence.Frame
+		want   string
+	}{
+		"made again":           {append(expired("a"), on("b", up(ask)), on("b", down(ok))), "cancelled ok"},
+		"made again and fails": {append(expired("a"), on("b", up(ask)), on("b", down(failed))), "cancelled protocol_error"},
+		"not made again":       {append(expired("a"), on("b", up(other)), on("b", down(ok))), "transport_error ok"},
+		"made before":          {append([]evidence.Frame{on("b", up(ask)), on("b", down(ok))}, expired("a")...), "ok transport_error"},
+		"again and again":      {append(expired("a"), expired("b")...), "transport_error transport_error"},
+	} {
+		var got []string
+		for _, call := range calls(t, test.frames...).Calls {
+			got = append(got, string(call.Outcome))
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %q, want %s", name, got, test.want)
+		}
 	}
 }
 

@@ -375,6 +375,7 @@ func (c *collector) finish() Result {
 			k.Outcome = evidence.OutcomeTransportError
 		}
 	}
+	repeat(c.calls)
 	numberIncidents(c.calls)
 	result := Result{Catalogs: []evidence.Catalog{}, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
 	result.Calls = slices.Grow(result.Calls, len(c.calls))

@@ -63,17 +63,21 @@ func (c *BehaviorConfig) aboutTools() bool {
 }
 
 func (c *BehaviorConfig) grade(s *subject) (report, error) {
+	var r report
+	var missing error
 	if c.aboutMCP() || c.aboutTools() {
-		if err := s.seen(); err != nil {
-			return report{}, err
-		}
+		missing = s.seen()
 	}
 	if c.aboutTools() {
-		if err := s.builtinsKnown(false); err != nil {
-			return report{}, err
-		}
+		missing = errors.Join(missing, s.builtinsKnown(false))
 	}
-	var r report
+	if missing != nil {
+		if c.MaxToolCalls == 0 || len(s.uses) <= c.MaxToolCalls {
+			return report{}, missing
+		}
+		r.atMost("max_tool_calls", c.MaxToolCalls, "tool calls", s.uses) // there may be more, which changes nothing
+		return r, nil
+	}
 	if err := errors.Join(c.duration(&r, s), c.tokens(&r, s), c.iterations(&r, s)); err != nil {
 		return report{}, err
 	}

@@ -35,10 +35,14 @@ func (c *ToolCallsConfig) Validate() error {
 }
 
 func (c *ToolCallsConfig) grade(s *subject) (report, error) {
-	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
-		return report{}, err
-	}
 	var r report
+	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
+		if c.MaxCalls == nil || len(s.uses) <= *c.MaxCalls {
+			return report{}, err
+		}
+		r.atMost("max_calls", *c.MaxCalls, "tool calls", s.uses) // there may be more, which changes nothing
+		return r, nil
+	}
 	if err := namedTools(&r, s, c.RequiredTools, c.ForbiddenTools); err != nil {
 		return report{}, err
 	}
