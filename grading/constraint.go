@@ -55,12 +55,10 @@ func (c *ToolConstraintConfig) selectors() []selector {
 }
 
 func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
-	for _, sel := range c.selectors() {
-		if err := sel.known(s); err != nil {
-			return report{}, err
-		}
-	}
 	var r report
+	for _, sel := range c.selectors() {
+		r.lacks(sel.known(s))
+	}
 	for _, sel := range c.expect {
 		sel.expect(&r, "expect_tools", s.uses)
 	}

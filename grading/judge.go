@@ -181,14 +181,15 @@ func (c Judged) judgeConfig() JudgeConfig {
 }
 
 // judged adds the judge's answer to r. It is a check if the config has a min_score.
-func (s *subject) judged(r *report, a judged) error {
+func (s *subject) judged(r *report, a judged) {
 	q, asks := a.inquiry()
 	if !asks {
-		return nil
+		return
 	}
 	said, err := s.rule(q)
 	if err != nil {
-		return err
+		r.lacks(err)
+		return
 	}
 	if r.details == nil {
 		r.details = map[string]any{}
@@ -196,17 +197,16 @@ func (s *subject) judged(r *report, a judged) error {
 	r.details["judge"] = said.details()
 	if q.MinScore == nil {
 		r.note("%s", said.sentence())
-		return nil
+		return
 	}
 	r.checks++
 	if said.passes() {
 		r.note("%s", said.sentence())
 		r.list("rubric", checkPass, said.finding())
-		return nil
+		return
 	}
 	r.failures = append(r.failures, "Gate failed: "+said.finding().String())
 	r.list("rubric", checkFail, said.finding())
-	return nil
 }
 
 // ruling combines the judge's answers to a question.

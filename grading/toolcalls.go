@@ -35,14 +35,10 @@ func (c *ToolCallsConfig) Validate() error {
 }
 
 func (c *ToolCallsConfig) grade(s *subject) (report, error) {
-	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
-		return report{}, err
-	}
 	var r report
-	if err := namedTools(&r, s, c.RequiredTools, c.ForbiddenTools); err != nil {
-		return report{}, err
-	}
-	if c.MinCalls != nil {
+	r.lacks(errors.Join(s.seen(), s.builtinsKnown(false)))
+	namedTools(&r, s, c.RequiredTools, c.ForbiddenTools)
+	if c.MinCalls != nil && (r.missing == nil || len(s.uses) >= *c.MinCalls) {
 		r.measure("min_calls", len(s.uses) >= *c.MinCalls, "Expected at least %d tool calls; found %d.", *c.MinCalls, len(s.uses))
 	}
 	if c.MaxCalls != nil {
