@@ -367,7 +367,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	if len(short) > 0 && any {
 		short = append(short, describeScore(own < score, score, c.threshold(), parts))
 	}
-	if any && score < c.threshold() {
+	if any && !evidence.Reaches(score, c.threshold()) {
 		r.failures = append(r.failures, short...)
 	} else {
 		r.notes = append(r.notes, short...)

@@ -209,7 +209,7 @@ func describeRepeats(calls []evidence.Call) string {
 func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 	known := filter(calls, func(call evidence.Call) bool { return call.Known == nil || *call.Known })
 	invalid := filter(known, func(call evidence.Call) bool { return call.Valid != nil && !*call.Valid })
-	if share := float64(len(known)-len(invalid)) / float64(max(len(known), 1)); len(invalid) > 0 && share < *r.MinValid {
+	if share := float64(len(known)-len(invalid)) / float64(max(len(known), 1)); len(invalid) > 0 && !evidence.Reaches(share, *r.MinValid) {
 		g.add(invalid, fmt.Sprintf("the arguments of %s of calls to fit their tools' schemas", percent(*r.MinValid)),
 			"of %d do %d. Not those of %s", len(known), len(known)-len(invalid), listOf(invalid, describeInvalid))
 		return nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -277,7 +278,7 @@ func (r ruling) passes() bool {
 	if r.Aggregate == byMajority {
 		return 2*r.reaching() > len(r.opinions)
 	}
-	return r.score() >= *r.MinScore
+	return evidence.Reaches(r.score(), *r.MinScore)
 }
 
 // reason returns the reason of the answer whose score is closest to the combined score.
@@ -314,7 +315,8 @@ func (r ruling) verdict() string {
 	return fmt.Sprintf("gives %s, the %s of %s", number(r.score()), cmp.Or(r.Aggregate, byMedian), listed)
 }
 
-func number(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }
+// number writes a score without what it lost by rounding.
+func number(n float64) string { return strconv.FormatFloat(math.Round(n*1e9)/1e9, 'g', -1, 64) }
 
 func (r ruling) details() map[string]any {
 	details := map[string]any{
