@@ -42,6 +42,20 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) 
 	return Run(context.Background(), args[0], in, stdout, stderr, transcript)
 }
 
+// ExitUnexpected is the exit code of a script to which a server did not answer as expected.
+const ExitUnexpected = 3
+
+// ExitCode returns the exit code for an error of [Main].
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, script.ErrAnswer):
+		return ExitUnexpected
+	}
+	return 1
+}
+
 // TurnEnd ends the output of a turn if there may be further prompts. The agent then waits for
 // the next one, which is a JSON string on stdin.
 const TurnEnd = '\x00'

@@ -142,3 +142,7 @@ func (t Trial) Outcome(v Verdicts) (Class, Reason, string) {
 	}
 	return v.Class, v.Reason, message
 }
+
+// Reaches reports whether a computed score is at least threshold. It forgives what sums and quotients
+// lose by rounding: the mean of three times 0.7 is 0.7.
+func Reaches(score, threshold float64) bool { return score >= threshold-1e-9 }

@@ -165,7 +165,7 @@ func (c *ComplianceConfig) Validate() error {
 // checks reports whether anything can fail by c.
 func (c *ComplianceConfig) checks() bool {
 	return c.selects() || c.MaxToolErrors != nil ||
-		slices.ContainsFunc(c.allGates(nil, selection{}, nil), func(g gate) bool { return g.severity == failIt })
+		slices.ContainsFunc(c.allGates(nil, selection{}, nil, nil), func(g gate) bool { return g.severity == failIt })
 }
 
 // mode returns how calls are matched. The default is superset: all expected calls are
@@ -250,29 +250,34 @@ func (c *ComplianceConfig) tools() (all []evidence.ToolRef) {
 }
 
 func (c *ComplianceConfig) grade(s *subject) (report, error) {
-	calls, err := c.lookedAt(s)
+	var r report
+	all, gap := c.lookedAt(s)
+	r.lacks(gap)
+	all, soft, err := c.Errors.hardened(all)
 	if err != nil {
 		return report{}, err
 	}
-	calls, soft, err := c.Errors.hardened(calls)
-	if err != nil {
-		return report{}, err
+	calls := all
+	if gap != nil { // the answer to a call without one may be missing
+		calls = filter(all, func(call evidence.Call) bool { return !unanswered(call) })
 	}
 	sel := c.selection(calls)
-	gates, err := c.gates(s, sel, calls)
-	if err != nil {
-		return report{}, err
-	}
 	failed := c.Errors.sort(calls)
+	if gap != nil {
+		sel.atBest(c.threshold())
+		if c.Errors != nil && c.Errors.Recovery != nil {
+			failed.counted = nil
+		}
+	}
 	failed.soft = soft
-	r := report{details: c.details(calls, sel, failed, gates)}
+	gates, err := c.gates(s, sel, calls, all)
+	r.lacks(err)
+	r.details = c.details(calls, sel, failed, gates)
 	r.aboutCompliance(sel, failed)
 	r.listSelection(c, sel)
 	r.listErrors(c, failed)
 	r.gates(gates)
-	if err := s.judged(&r, c); err != nil {
-		return report{}, err
-	}
+	s.judged(&r, c)
 	r.parts(c, sel, failed)
 	for _, text := range c.warnings(s, calls) {
 		r.warn(text)
@@ -365,7 +370,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	if len(short) > 0 && any {
 		short = append(short, describeScore(own < score, score, c.threshold(), parts))
 	}
-	if any && score < c.threshold() {
+	if any && !evidence.Reaches(score, c.threshold()) {
 		r.failures = append(r.failures, short...)
 	} else {
 		r.notes = append(r.notes, short...)

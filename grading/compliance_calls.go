@@ -20,6 +20,17 @@ type selection struct {
 	expected    []match.Expected
 	calls       []evidence.Call // the calls that Result names by their index
 	constrained bool            // arguments are checked
+	partial     bool            // calls may be missing
+}
+
+// atBest leaves of sel what holds whatever calls are missing. Calls that are too much stay so; to reach
+// a threshold below 1, they may be outweighed.
+func (sel *selection) atBest(threshold float64) {
+	sel.partial, sel.Missing = true, nil
+	sel.Pairs = filter(sel.Pairs, func(p match.Pair) bool { return p.Full() })
+	if threshold < 1 {
+		sel.TooMuch = nil
+	}
 }
 
 // selection matches calls, which are in the order of their requests.

@@ -1,6 +1,8 @@
 package grading_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -175,6 +177,31 @@ func TestComplianceWithoutAnAnswer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A score meets a threshold that it is equal to, whatever its sum loses by rounding.
+func TestComplianceThresholdIsMet(t *testing.T) {
+	var frames []evidence.Frame
+	for i := range 20 { // 7 as expected, 3 others, 10 that fail
+		tool, answer := "echo", answered
+		switch {
+		case i >= 10:
+			tool, answer = "err", toolError
+		case i >= 7:
+			tool = "other"
+		}
+		frames = append(frames, call("github", fmt.Sprint(i), tool, fmt.Sprintf(`{"i":%d}`, i), answer)...)
+	}
+	var entries []string
+	for i := range 10 {
+		entries = append(entries, fmt.Sprintf(`{"tool":%q,"args":{"values":{"i":%d}}}`, map[bool]string{true: "echo", false: "get"}[i < 7], i))
+	}
+	config := `"match":"unordered","max_tool_errors":7,"expect_tools_used":[` + strings.Join(entries, ",") + `]`
+	run(t, "mcp_compliance", []check{
+		{"three parts of 0.7", trialOf(frames), `{"threshold":0.7,` + config + `}`, pass, 0.7, ""},
+		{"other weights", trialOf(frames), `{"threshold":0.7,"weights":{"selection":0.1,"params":0.2,"errors":0.3},` + config + `}`, pass, 0.7, ""},
+		{"a little more", trialOf(frames), `{"threshold":0.70001,` + config + `}`, fail, 0.7, ""},
+	})
 }
 
 // Parallel calls have no order: any of them may come first.

@@ -59,16 +59,14 @@ func (c *ToolConstraintConfig) selectors() []selector {
 }
 
 func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
+	var r report
 	selectors := c.selectors()
 	if c.AllowOnly != nil && len(c.allow) == 0 {
 		selectors = append(selectors, selector{}) // about all sources
 	}
 	for _, sel := range selectors {
-		if err := sel.known(s); err != nil {
-			return report{}, err
-		}
+		r.lacks(sel.known(s))
 	}
-	var r report
 	for _, sel := range c.expect {
 		sel.expect(&r, "expect_tools", s.uses)
 	}

@@ -109,7 +109,7 @@ func TestAllowOnly(t *testing.T) {
 	run(t, "tool_constraint", []check{
 		{"nothing, and nothing was used", scene{trial: evidence.Trial{Executor: "mock"}}, `{"allow_only":[]}`, pass, 1, ""},
 		{"nothing", s, `{"allow_only":[]}`, fail, 0, `Expected no tool to be used; found call 1 ("get" of github: ok)`},
-		{"nothing, and there is a gap", gap, `{"allow_only":[]}`, cannotSay, 0, "of web"},
+		{"nothing, and there is a gap", gap, `{"allow_only":[]}`, fail, 0, "Not everything could be judged: missing evidence: frame 5 of web"},
 		{"upstream's names of file tools", own, allow("read", "write"), pass, 1, ""},
 		{"... and their own", own, allow("view", "edit"), pass, 1, ""},
 		{"upstream's other names", using("view", "edit", "bash", "web_fetch"), allow("readFile", "fileWrite", "runCommand", "Fetch"), pass, 1, ""},

@@ -27,7 +27,7 @@ var (
 // package strictyaml.
 type grader interface {
 	// grade runs every check. An error means that it cannot judge, and wraps errEvidence where
-	// evidence is missing.
+	// evidence is missing; see also [report.lacks].
 	grade(*subject) (report, error)
 }
 
@@ -183,9 +183,15 @@ func hold(g grader, files map[string][]byte) error {
 func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
 	v := evidence.Verdict{Name: spec.Name, Type: spec.Type, Weight: spec.Weight}
 	r, err := run(spec, s)
+	if err == nil && len(r.failures) == 0 {
+		err = r.missing
+	}
 	if err != nil {
 		v.Result, v.Feedback = evidence.VerdictError, err.Error()
 		return v
+	}
+	if r.missing != nil {
+		r.note("Not everything could be judged: %v.", r.missing)
 	}
 	v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.described()
 	return v

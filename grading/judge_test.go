@@ -3,6 +3,7 @@ package grading_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -85,6 +86,9 @@ func TestPrompt(t *testing.T) {
 		"from a score on":       {`{"prompt":"p","judge":{"min_score":0.7}}`, []string{gives(0.7)}, pass, 0.7, ""},
 		"the median":            {`{"prompt":"p","judge":{"samples":3,"min_score":0.7}}`, []string{gives(0.2), gives(0.9), gives(0.7)}, pass, 0.7, "gives 0.7, the median of 0.2, 0.9, 0.7"},
 		"the median of two":     {`{"prompt":"p","judge":{"samples":2,"min_score":0.7}}`, []string{gives(0.5), gives(1)}, pass, 0.75, ""},
+		"a mean that it equals": {`{"prompt":"p","judge":{"samples":3,"aggregate":"mean","min_score":0.7}}`, []string{gives(0.7), gives(0.7), gives(0.7)}, pass, 0.7, "gives 0.7, the mean"},
+		"a median it equals":    {`{"prompt":"p","judge":{"samples":2,"min_score":0.15}}`, []string{gives(0.1), gives(0.2)}, pass, 0.15, "gives 0.15"},
+		"a mean below":          {`{"prompt":"p","judge":{"samples":3,"aggregate":"mean","min_score":0.7}}`, []string{gives(0.7), gives(0.7), gives(0.699999)}, fail, 0.6999996666667, "at least 0.7"},
 		"the mean":              {`{"prompt":"p","judge":{"samples":2,"aggregate":"mean","min_score":0.7}}`, []string{gives(0.25), gives(0.75)}, fail, 0.5, "at least 0.7; it gives 0.5, the mean of 0.25, 0.75"},
 		"the lowest":            {`{"prompt":"p","judge":{"samples":2,"aggregate":"min","min_score":0.5}}`, []string{gives(0.25), gives(1)}, fail, 0.25, ""},
 		"a majority":            {`{"prompt":"p","judge":{"samples":3,"aggregate":"majority","min_score":0.5}}`, []string{gives(0.5), gives(0), gives(1)}, pass, 2.0 / 3, "gives 0.5 or more in 2 of 3 answers (0.5, 0, 1)"},
@@ -99,7 +103,7 @@ func TestPrompt(t *testing.T) {
 			dir, asked := questions(t, judged(), "prompt", test.config)
 			answer(t, dir, asked, test.answers...)
 			got := onlyVerdict(t, dir)
-			if got.Result != test.result || got.Score != test.score || !strings.Contains(got.Feedback, test.feedback) {
+			if got.Result != test.result || math.Abs(got.Score-test.score) > 1e-9 || !strings.Contains(got.Feedback, test.feedback) {
 				t.Errorf("%s, %v: %s\nwant %s, %v: …%s…", got.Result, got.Score, got.Feedback, test.result, test.score, test.feedback)
 			}
 		})

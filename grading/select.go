@@ -256,10 +256,10 @@ func (sel selector) expect(r *report, key string, uses []capture.Use) {
 		return
 	}
 	if near := filter(uses, sel.names); len(near) > 0 {
-		r.check(key, false, "Expected a call of %s; there was none. Nearest: %s.", sel, sel.nearest(near))
+		r.need(key, false, "Expected a call of %s; there was none. Nearest: %s.", sel, sel.nearest(near))
 		return
 	}
-	r.check(key, false, "Expected a call of %s; there was none. Used: %s.", sel, list(toolNames(uses)))
+	r.need(key, false, "Expected a call of %s; there was none. Used: %s.", sel, list(toolNames(uses)))
 }
 
 // nearest describes the use that differs in the fewest arguments.
@@ -271,18 +271,17 @@ func (sel selector) nearest(uses []capture.Use) mention {
 }
 
 // namedTools checks which tools, by their exact names, were used and which were not.
-func namedTools(r *report, s *subject, required, forbidden []string) error {
+func namedTools(r *report, s *subject, required, forbidden []string) {
 	of := func(name string) []capture.Use { return filter(s.uses, selector{tool: match.Named(name)}.selects) }
 	for _, name := range required {
 		used := len(of(name)) > 0
 		if !used && s.noTranscript {
-			return s.builtinsKnown(true) // it may be a builtin tool
+			r.lacks(s.builtinsKnown(true)) // it may be a builtin tool
 		}
-		r.check("required_tools", used, "Expected tool %s to be used; it was not. Used: %s.", quote(name), list(toolNames(s.uses)))
+		r.need("required_tools", used, "Expected tool %s to be used; it was not. Used: %s.", quote(name), list(toolNames(s.uses)))
 	}
 	for _, name := range forbidden {
 		found := of(name)
 		r.check("forbidden_tools", len(found) == 0, "Expected tool %s not to be used; found %s.", quote(name), describe(found))
 	}
-	return nil
 }

@@ -72,13 +72,13 @@ func actionName(use capture.Use) string {
 }
 
 func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
-	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
-		return report{}, err
-	}
 	q := sequence{
 		key: "expected_actions", mode: strings.TrimSuffix(c.MatchingMode, "_match"), expected: c.ExpectedActions,
 		is:   func(k int, use capture.Use) bool { return c.actions[k].selects(use) },
 		name: actionName, uses: newOrder(s.uses),
+	}
+	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
+		return q.broken(err), nil
 	}
 	if missing := q.missing(); len(missing) > 0 && s.noTranscript && slices.ContainsFunc(missing, mayBeBuiltin) {
 		return report{}, s.builtinsKnown(true)
@@ -155,6 +155,15 @@ func (q *sequence) grade() (report, error) {
 		return r, q.ordered(&r, q.repeats)
 	}
 	return r, nil
+}
+
+// broken judges a sequence of which a part is missing: with exact, uses that are too much stay so.
+func (q *sequence) broken(missing error) report {
+	r := report{missing: missing, own: new(float64), details: map[string]any{}}
+	if matched := len(q.expected) - len(q.missing()); q.mode == exact && len(q.uses.all) > matched {
+		r.check(q.key, false, "Expected exactly %d: %s; found %d: %s.", len(q.expected), list(q.expected), len(q.uses.all), list(q.names()))
+	}
+	return r
 }
 
 // ordered checks that step gets through all expected actions, for every possible order of

@@ -36,17 +36,9 @@ func (c *ToolCallsConfig) Validate() error {
 
 func (c *ToolCallsConfig) grade(s *subject) (report, error) {
 	var r report
-	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
-		if c.MaxCalls == nil || len(s.uses) <= *c.MaxCalls {
-			return report{}, err
-		}
-		r.atMost("max_calls", *c.MaxCalls, "tool calls", s.uses) // there may be more, which changes nothing
-		return r, nil
-	}
-	if err := namedTools(&r, s, c.RequiredTools, c.ForbiddenTools); err != nil {
-		return report{}, err
-	}
-	if c.MinCalls != nil {
+	r.lacks(errors.Join(s.seen(), s.builtinsKnown(false)))
+	namedTools(&r, s, c.RequiredTools, c.ForbiddenTools)
+	if c.MinCalls != nil && (r.missing == nil || len(s.uses) >= *c.MinCalls) {
 		r.measure("min_calls", len(s.uses) >= *c.MinCalls, "Expected at least %d tool calls; found %d.", *c.MinCalls, len(s.uses))
 	}
 	if c.MaxCalls != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/frontmatter"
 )
 
@@ -172,9 +173,9 @@ func (c *TriggerConfig) grade(s *subject) (report, error) {
 	score := c.scoreOf(s.trial.Prompt)
 	r := report{own: &score, details: map[string]any{"score": score, "threshold": threshold, "mode": c.Mode}}
 	if c.Mode == triggerPositive {
-		r.measure("threshold", score >= threshold, "Expected the prompt to score at least %.2f as a prompt for the skill; it scores %.2f.", threshold, score)
+		r.measure("threshold", evidence.Reaches(score, threshold), "Expected the prompt to score at least %.2f as a prompt for the skill; it scores %.2f.", threshold, score)
 	} else {
-		r.measure("threshold", score < threshold, "Expected the prompt to score less than %.2f as a prompt for the skill; it scores %.2f.", threshold, score)
+		r.measure("threshold", !evidence.Reaches(score, threshold), "Expected the prompt to score less than %.2f as a prompt for the skill; it scores %.2f.", threshold, score)
 	}
 	return r, nil
 }

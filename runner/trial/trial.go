@@ -152,6 +152,11 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 		return err
 	}
 	e.recordRefusals()
+	if ran.unexpected {
+		if err := s.judgeScript(); err != nil {
+			return err
+		}
+	}
 	if err := (collector{s}).collect(ctx); err != nil {
 		return err
 	}
