@@ -376,8 +376,15 @@ type Responder struct {
 // text is in the prompt, there is no need to invoke it.
 func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	should, eval := r.task.Expected.ShouldTrigger, r.eval
-	i := slices.IndexFunc(skills, func(s Skill) bool { return s.is(eval.Skill) })
-	if should == nil || i < 0 || r.opts.NoSkills || !eval.reportsSkills() || *should && eval.Config.InjectSkillBody {
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Is(eval.Skill) })
+	if should == nil || i < 0 || r.opts.NoSkills || !eval.reportsSkills() {
+		return
+	}
+	if _, injected := eval.Injected(skills, nil); *should && injected {
+		if eval.Config.InjectSkillBody == nil {
+			at := strictyaml.Path{"expected", "should_trigger"}
+			r.doc.Warnf(at, "%s is not checked, since the skill's text is in the prompt; set config.inject_skill_body: false to check it", at)
+		}
 		return
 	}
 	config := grading.SkillInvocationConfig{ForbiddenSkills: []string{skills[i].Name}}
@@ -394,7 +401,7 @@ func (r resolver) taskSkills() []Skill {
 	own, found := r.skills.own, r.skills.found
 	replaces := len(r.task.SkillDirectories) > 0 || r.doc.Has(at...) && len(r.eval.Scenario) > 0
 	if replaces {
-		found = slices.DeleteFunc(r.skills.all(), func(s Skill) bool { return !r.eval.startedAt(s) })
+		found = slices.DeleteFunc(r.skills.all(), func(s Skill) bool { return !s.at(r.eval.start) })
 		own = skillsOf(r.doc, r.eval, r.task.SkillDirectories, at)
 	}
 	var all []Skill
@@ -419,7 +426,7 @@ func (r resolver) taskSkills() []Skill {
 	for _, s := range found { // those that fit, and the one that the eval is about
 		_, there := taken[s.Name]
 		fits := size+s.size() <= MaxWorkspaceBytes && count+len(s.Files) <= maxFiles
-		if !there && !disabled(s) && (fits || s.is(r.eval.Skill)) {
+		if !there && !disabled(s) && (fits || s.Is(r.eval.Skill)) {
 			add(s)
 		}
 	}
@@ -427,7 +434,7 @@ func (r resolver) taskSkills() []Skill {
 		r.doc.Problemf(at, "the task's skills are more than %d files or %d MiB together", maxFiles, MaxWorkspaceBytes>>20)
 	}
 	name := r.eval.Skill
-	has := func(s Skill) bool { return s.is(name) }
+	has := func(s Skill) bool { return s.Is(name) }
 	if replaces && r.skills.has(name) && !slices.ContainsFunc(all, has) && !r.eval.Config.disables(name) {
 		r.doc.Warnf(at, "skill_directories replace the eval's in this task, and hold no skill %q, which the eval is about", name)
 	}

@@ -27,8 +27,8 @@ type Skill struct {
 	agent string // the file in dir, of a custom agent
 }
 
-// is reports whether the skill or its directory is called name.
-func (s Skill) is(name string) bool {
+// Is reports whether the skill or its directory is called name.
+func (s Skill) Is(name string) bool {
 	if s.Name == name {
 		return true
 	}
@@ -37,6 +37,17 @@ func (s Skill) is(name string) bool {
 	}
 	abs, err := filepath.Abs(s.dir)
 	return err == nil && filepath.Base(abs) == name
+}
+
+// Injected returns the skill under evaluation of a task if its instructions go before the
+// prompt. Those of trigger_tests.yaml, which ask whether the agent finds it, have them only if
+// the eval says so.
+func (e *Eval) Injected(skills []Skill, trigger *TriggerTest) (Skill, bool) {
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Is(e.Skill) })
+	if set := e.Config.InjectSkillBody; i < 0 || set != nil && !*set || set == nil && trigger != nil {
+		return Skill{}, false
+	}
+	return skills[i], true
 }
 
 func (s Skill) size() (total int64) {

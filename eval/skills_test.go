@@ -160,6 +160,50 @@ func TestTaskSkills(t *testing.T) {
 	}
 }
 
+// The text of the skill under evaluation goes before prompts unless the eval says no, and before
+// those of trigger tests only if it says yes.
+func TestInjected(t *testing.T) {
+	for _, test := range []struct {
+		config             string
+		task, trigger      bool
+		checked, reminders int
+	}{
+		{"", true, false, 0, 1},
+		{"inject_skill_body: true", true, true, 0, 0},
+		{"inject_skill_body: false", false, false, 1, 0},
+		{"inject_skill_body: null", true, false, 0, 1},
+		{"inject_skill_body: false, trigger_skill_routing: true", false, false, 1, 0},
+		{"trigger_skill_routing: true", true, false, 0, 2},
+	} {
+		unpack(t, txtar.Parse([]byte(`
+-- eval.yaml --
+name: n
+skill: of-files
+config: {trials_per_task: 1, timeout_seconds: 1, executor: llm, models: {m: {kind: openai, api_key_env: K}}, model: m/x, skill_directories: [of-files], `+test.config+`}
+tasks: [t.yaml]
+-- of-files/SKILL.md --
+---
+name: Files
+description: d
+---
+-- trigger_tests.yaml --
+skill: of-files
+should_trigger_prompts: [{prompt: p}]
+-- t.yaml --
+{id: t, inputs: {prompt: p}, expected: {should_trigger: true}}
+`)))
+		e, tasks, err := eval.Load("eval.yaml", eval.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, task := e.Injected(tasks[0].Skills, tasks[0].Trigger)
+		_, trigger := e.Injected(tasks[1].Skills, tasks[1].Trigger)
+		if task != test.task || trigger != test.trigger || len(tasks[0].Graders) != test.checked || len(e.Warnings) != test.reminders {
+			t.Errorf("%q: task %v, trigger %v, graders %v, warnings %v", test.config, task, trigger, tasks[0].Graders, e.Warnings)
+		}
+	}
+}
+
 // Nothing outside of a skill's directory comes with it.
 func TestSkillsStayInside(t *testing.T) {
 	unpack(t, txtar.Parse([]byte(skillEval)))
