@@ -188,7 +188,7 @@ func agentIn(e *Eval, dirs []string) ([]Skill, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s %w", show(filepath.Join(dir, entry.Name())), err)
 			}
-			if e.Skill == "" || agent.is(e.Skill) {
+			if e.Skill == "" || agent.Is(e.Skill) {
 				return []Skill{agent}, nil
 			}
 		}
