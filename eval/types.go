@@ -166,7 +166,7 @@ type Config struct {
 	Models            map[string]*Model            `json:"models,omitempty" jsonschema:"models that agents may ask through the runner, by provider; agents get no API key"`
 	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"limits on a trial's model usage"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"model that judges for graders"`
-	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that judges for graders; overrides all other settings"`
+	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that judges for graders without a model of their own; overrides that of judge"`
 	JudgeEffort       string                       `json:"judge_reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"default reasoning effort of the judge"`
 	GroupBy           string                       `json:"group_by,omitempty" jsonschema:"model: add metrics by model to results.json"`
 

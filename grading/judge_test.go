@@ -256,14 +256,14 @@ func TestQuestionsAreReproducible(t *testing.T) {
 	}
 }
 
-// Which model is asked: the eval's judge_model before the grader's own before the
-// judge's.
+// Which model is asked: the grader's own before the eval's judge_model before the judge's.
 func TestWhichModelIsAsked(t *testing.T) {
 	s := judged()
 	for _, test := range []struct{ override, config, want string }{
 		{"", `{"prompt":"p"}`, "house"},
 		{"", `{"prompt":"p","model":"own"}`, "own"},
-		{"boss", `{"prompt":"p","model":"own"}`, "boss"},
+		{"boss", `{"prompt":"p","model":"own"}`, "own"},
+		{"boss", `{"prompt":"p"}`, "boss"},
 	} {
 		s.trial.Judge.Override = test.override
 		_, asked := questions(t, s, "prompt", test.config)

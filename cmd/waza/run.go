@@ -70,7 +70,7 @@ func runCommand(s *state) *cli.Command {
 				&cli.IntFlag{Name: "shards", Usage: "Run the tasks in `N` parts, each by a runner in the cluster, and merge them; requires --on kubernetes (experimental)", DefaultText: "this process runs them", Action: mustBeFrom("shards", 1, maxShards)},
 			),
 			under("Grading",
-				&cli.StringFlag{Name: "judge-model", Usage: "Use `MODEL` for all judges, in place of the eval's"},
+				&cli.StringFlag{Name: "judge-model", Usage: "Use `MODEL` for graders that name no model of their own, in place of the eval's"},
 				&cli.BoolFlag{Name: "skip-graders", Usage: "Run the agents without grading"},
 				&cli.BoolFlag{Name: "update-snapshots", Usage: "Overwrite the snapshots of diff graders with what the trials produce"},
 			),
