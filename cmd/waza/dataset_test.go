@@ -43,7 +43,7 @@ tasks: [task.yaml]
 	}
 	eval := p.read("eval.yaml")
 	for change, want := range map[[2]string]string{
-		{"lang: Go", "long: Go"}:          `the prompt has {{ .Vars.lang }}, and inputs has no "lang"; did you mean "long"?`,
+		{"lang: Go", "long: Go"}:          `the prompt has {{.Vars.lang}}, and inputs has no "lang"; did you mean "long"?`,
 		{"[2, 3]", "[3, 2]"}:              "range must be the first and the last row",
 		{"[2, 3]", "[7, 9]"}:              "range leaves none of the 4 rows",
 		{"rows.csv", "../rows.csv"}:       "must be a relative path that does not lead out",
