@@ -98,6 +98,7 @@ func readProject(dir, path string) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
+	doc.IgnoreUnknown("other commands of waza may know it")
 	p := &Project{}
 	doc.Decode(p)
 	p.Dir, p.Path = dir, path
