@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/adapter"
@@ -38,6 +39,21 @@ func (c checker) config(config Config) {
 		at := strictyaml.Path{"config", "trigger_skill_routing"}
 		c.doc.Warnf(at, "%s has no effect in tasks, since the skill's text is in the prompt; set config.inject_skill_body: false", at)
 	}
+}
+
+// newerThanKnown returns why unknown keys of upstream's mappings are ignored: the eval names a version of
+// their format that may have more of them. It is empty for other evals.
+func newerThanKnown(doc *strictyaml.Document) string {
+	var version string
+	if at := "schemaVersion"; doc.Has(at) {
+		doc.DecodeAt(&version, at)
+	}
+	major, rest, _ := strings.Cut(version, ".")
+	known, ok := map[string]int{"1": 2, "2": 0}[major]
+	if minor, err := strconv.Atoi(rest); !ok || err != nil || minor <= known {
+		return ""
+	}
+	return fmt.Sprintf("schemaVersion %s is newer than %s.%d, which waza knows", version, major, known)
 }
 
 // schemaVersion rejects an unknown major version of the format, in which keys may have

@@ -20,7 +20,7 @@ func TestUpstreamFiles(t *testing.T) {
 -- evals/stock/eval.yaml --
 name: 7
 skill: stock
-schemaVersion: 1.2
+schemaVersion: 1.9
 scenario: {kind: cli}
 version: 1.0
 anything: new
@@ -84,7 +84,7 @@ no front matter
 		t.Fatal(err)
 	}
 	task := tasks[0]
-	if e.Name != "7" || e.Version != "1.0" || string(e.Labels()["schemaVersion"]) != `"1.2"` || string(e.Labels()["metrics"]) != `["own_quality"]` {
+	if e.Name != "7" || e.Version != "1.0" || string(e.Labels()["schemaVersion"]) != `"1.9"` || string(e.Labels()["metrics"]) != `["own_quality"]` {
 		t.Errorf("eval %+v with labels %s", e, e.Labels())
 	}
 	if !strings.HasPrefix(task.ID, "Sort-my-parts-") || string(task.Labels["id"]) != `"Sort / my parts"` || !task.Golden {
@@ -122,8 +122,38 @@ no front matter
 			t.Errorf("no warning %q in\n%s", want, said)
 		}
 	}
-	if _, _, err := eval.Load("evals/stock/eval.yaml", eval.Options{StrictKeys: true}); err == nil || !strings.Contains(err.Error(), `unknown key "anything"`) {
-		t.Errorf("with strict keys: %v", err)
+}
+
+// TestUnknownKeys gives upstream's mappings keys that nothing knows, in files of several versions.
+func TestUnknownKeys(t *testing.T) {
+	const good = "name: n\nskill: s\nconfig: {trials_per_task: 1, timeout_seconds: 5, executor: mock}\ntasks: [t.yaml]\n"
+	const task = "id: t\nname: T\ninputs: {prompt: p}\n"
+	for _, test := range []struct{ version, eval, task, want string }{
+		{"", strings.Replace(good, "timeout_seconds: 5", "timeout_secs: 5", 1), task, `eval.yaml:3:30: unknown key "timeout_secs"; did you mean "timeout_seconds"?`},
+		{"", good + "threshold: 0.9\n", task, `eval.yaml:5:1: unknown key "threshold"; known here: `},
+		{"1.0", good + "graders: [{type: text, name: g, config: {must_contain: [x]}}]\n", task, `eval.yaml:6:42: unknown key "must_contain"; known here: `},
+		{"1.2", good, task + "retry: 2\n", `t.yaml:4:1: unknown key "retry"; known here: `},
+		{"2.0", good + "hooks: {before_run: [{command: x, shell: bash}]}\n", task, `eval.yaml:6:35: unknown key "shell"; known here: `},
+		{"1.x", good + "anything: 1\n", task, `eval.yaml:6:1: unknown key "anything"`},
+		{"1.3", good + "anything: 1\n", task + "retry: 2\n", ""},
+		{"2.1", good + "anything: 1\n", task, ""},
+		{"2.1", good + "skil: x\n", task, `eval.yaml:6:1: unknown key "skil"; did you mean "skill"?`},
+		{"2.1", good + "mcp_mocks: [{name: m, anything: 1}]\n", task, `unknown key "anything"`},
+	} {
+		if test.version != "" {
+			test.eval = "schemaVersion: " + test.version + "\n" + test.eval
+		}
+		unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "eval.yaml", Data: []byte(test.eval)}, {Name: "t.yaml", Data: []byte(test.task)}}})
+		e, _, err := eval.Load("eval.yaml", eval.Options{})
+		if test.want == "" {
+			if err != nil || len(e.Warnings) == 0 || !strings.Contains(e.Warnings[0].Message, "unknown key anything is ignored: schemaVersion "+test.version+" is newer than ") {
+				t.Errorf("%s: %v", test.version, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s%s: %v; want %s", test.eval, test.task, err, test.want)
+		}
 	}
 }
 

@@ -34,8 +34,6 @@ type Options struct {
 	// Start is the directory where waza was started, by default the current one. Paths in
 	// evals may be relative to it, and its .waza.yaml, or else the eval's, has defaults.
 	Start string
-	// StrictKeys refuses every key that nothing knows.
-	StrictKeys bool
 	// NoSkills disables the search for the skill under test.
 	NoSkills bool
 	// UpdateSnapshots takes snapshots of diff graders that are not there as empty, and
@@ -74,6 +72,8 @@ func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if l.doc, err = l.open(path); err != nil {
 		return nil, nil, err
 	}
+	l.newer = newerThanKnown(l.doc)
+	l.doc.IgnoreUnknown(l.newer)
 	if l.doc.Has("id") && !l.doc.Has("config") && !l.doc.Has("tasks") {
 		l.doc.Problemf(strictyaml.Path{"id"}, "this is the file of a task; name the eval that lists it under tasks")
 		return nil, nil, l.doc.Err()

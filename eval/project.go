@@ -102,6 +102,7 @@ func readProject(dir, path string) (*Project, error) {
 	if doc.Has("isolate") {
 		doc.KeyProblemf(strictyaml.Path{"isolate"}, "isolate is one of the defaults of evals; write it under defaults")
 	}
+	doc.IgnoreUnknown("other commands of waza may know it")
 	p := &Project{}
 	doc.Decode(p)
 	p.Dir, p.Path = dir, path

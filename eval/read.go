@@ -34,6 +34,7 @@ type loader struct {
 	graders []evidence.GraderSpec       // the eval's own
 	servers map[string]mcpconfig.Server // likewise; all tasks that declare none have this map
 	skills  foundSkills
+	newer   string // why unknown keys of upstream's mappings are ignored, if they are
 
 	// These grow with the tasks.
 	skillNames map[string]bool
@@ -47,9 +48,7 @@ func (l *loader) open(path string) (*strictyaml.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.opts.StrictKeys {
-		doc.Strict()
-	}
+	doc.IgnoreUnknown(l.newer)
 	l.docs = append(l.docs, doc)
 	return doc, nil
 }

@@ -137,7 +137,6 @@ func load(spec evidence.GraderSpec) (grader, error) {
 		if err != nil {
 			return nil, err
 		}
-		doc.Strict()
 		if doc.DecodeAt(g, "config"); doc.Err() != nil {
 			return nil, doc.Err()
 		}

@@ -25,10 +25,9 @@ import (
 
 // Checking is a request to check an eval without running it.
 type Checking struct {
-	Eval       string // path of the eval
-	Isolated   bool   // whether it is to run in containers
-	AsWritten  bool   // the eval chooses that
-	StrictKeys bool
+	Eval      string // path of the eval
+	Isolated  bool   // whether it is to run in containers
+	AsWritten bool   // the eval chooses that
 	// Absent returns the trials' images that the engine does not have. If it fails because no
 	// engine is available, images are not checked.
 	Absent func(context.Context, []*plan.Trial) ([]string, error)
@@ -94,7 +93,7 @@ func Check(ctx context.Context, q Checking) Checked {
 	host.Notice = func(warnings []*strictyaml.Error) { c.inFiles(SeverityWarning, warnings) }
 	host.Lookup = c.lookup
 	var err error
-	c.job, err = readJob(Request{Choices: Choices{Isolated: q.Isolated, Trials: 1}, AsWritten: q.AsWritten, Eval: q.Eval, StrictKeys: q.StrictKeys, HostHooks: true, Host: host})
+	c.job, err = readJob(Request{Choices: Choices{Isolated: q.Isolated, Trials: 1}, AsWritten: q.AsWritten, Eval: q.Eval, HostHooks: true, Host: host})
 	if err != nil {
 		c.report(SeverityError, err)
 		return c.found

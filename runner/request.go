@@ -76,7 +76,6 @@ type Request struct {
 	Shards int
 	// Start is the directory that paths in evals may be relative to; empty for the current one.
 	Start           string
-	StrictKeys      bool // reject unknown keys
 	HostHooks       bool // allow hooks on this machine
 	UpdateSnapshots bool // overwrite the eval's snapshots
 	Keyless         bool // plan without models' API keys

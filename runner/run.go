@@ -80,7 +80,7 @@ func readJob(q Request) (*Job, error) {
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
 		ContextDir: q.ContextDir, Overlay: q.Overlay, Egress: q.Egress, CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated, AsWritten: q.AsWritten,
 		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,
-		StrictKeys: q.StrictKeys, NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots,
+		NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots,
 	})
 	if e != nil {
 		q.Notice(e.Warnings)

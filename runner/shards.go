@@ -23,9 +23,8 @@ import (
 // Parcel is what a runner of a shard on another machine needs, besides the files of the eval.
 type Parcel struct {
 	Choices
-	Parallel   bool `json:"parallel,omitempty"`
-	Prewarm    int  `json:"prewarm"`
-	StrictKeys bool `json:"strict_keys,omitempty"`
+	Parallel bool `json:"parallel,omitempty"`
+	Prewarm  int  `json:"prewarm"`
 
 	Waza      string            `json:"waza"`
 	ID        string            `json:"id"` // of the run, which all shards have
@@ -50,7 +49,7 @@ const (
 func WriteParcel(w io.Writer, j *Job, variables map[string]string) error {
 	q := j.Request
 	p := Parcel{
-		Choices: q.Choices, Parallel: q.Parallel, Prewarm: q.Prewarm, StrictKeys: q.StrictKeys,
+		Choices: q.Choices, Parallel: q.Parallel, Prewarm: q.Prewarm,
 		Waza: q.Waza, ID: j.ID, Shards: q.Shards, Variables: variables,
 	}
 	for _, t := range j.Tasks {
@@ -216,7 +215,7 @@ func UnframeParcel(r io.Reader) (io.Reader, error) {
 
 // Request asks for shard number of the parcel's, without its overlay and host.
 func (p Parcel) Request(number int) Request {
-	q := Request{Choices: p.Choices, Eval: p.Eval, ID: p.ID, StrictKeys: p.StrictKeys, Shard: &Shard{Number: number, Of: p.Shards}}
+	q := Request{Choices: p.Choices, Eval: p.Eval, ID: p.ID, Shard: &Shard{Number: number, Of: p.Shards}}
 	q.Parallel, q.Prewarm = p.Parallel, p.Prewarm
 	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 		var begun []TaskRecord

@@ -1,7 +1,7 @@
 package schemas_test
 
-// The generator of the schemas. A schema is never stricter than the parser with
-// --strict-keys, except for keys without a value. Most rules that involve several keys or
+// The generator of the schemas. A schema is never stricter than the parser,
+// except for keys without a value. Most rules that involve several keys or
 // files are left to the parser.
 
 import (

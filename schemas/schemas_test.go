@@ -107,7 +107,7 @@ func load(t *testing.T, files map[string][]byte) error {
 			t.Fatal(err)
 		}
 	}
-	_, _, err := eval.Load(filepath.Join(dir, "eval.yaml"), eval.Options{StrictKeys: true, CheckScript: script.Check})
+	_, _, err := eval.Load(filepath.Join(dir, "eval.yaml"), eval.Options{CheckScript: script.Check})
 	return err
 }
 

@@ -26,7 +26,6 @@ func checkCommand(s *state) *cli.Command {
 		Flags: []cli.Flag{
 			isolateFlag("Check for a run with --isolate, or with --no-isolate"),
 			&cli.BoolFlag{Name: "strict", Usage: "Exit with code 1 if there are warnings"},
-			&cli.BoolFlag{Name: "strict-keys", Usage: "Reject all unknown keys, also where waza's format allows them"},
 			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -37,7 +36,7 @@ func checkCommand(s *state) *cli.Command {
 			all := []runner.Checked{}
 			for _, path := range evals {
 				all = append(all, runner.Check(ctx, runner.Checking{
-					Eval: path, Isolated: c.Bool("isolate"), AsWritten: !c.IsSet("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
+					Eval: path, Isolated: c.Bool("isolate"), AsWritten: !c.IsSet("isolate"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
 					Host: s.host(quiet, false),
 				}))
 			}

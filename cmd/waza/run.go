@@ -47,7 +47,6 @@ func runCommand(s *state) *cli.Command {
 				&cli.BoolFlag{Name: "baseline", Usage: "Run every trial also without skills and compare; the exit code is 0 if skills raise the pass rate"},
 				&cli.BoolFlag{Name: "no-skills", Usage: "Run the agent without skills"},
 				&cli.BoolFlag{Name: "no-attacks", Usage: "Run without the tasks' attacks, as a baseline"},
-				&cli.BoolFlag{Name: "strict-keys", Usage: "Reject all unknown keys, also where waza's format allows them"},
 				&cli.StringFlag{Name: "resume", Usage: "Complete the run in directory `RUN`"},
 				&cli.BoolFlag{Name: "dry-run", Usage: "Print the plan of each trial without starting anything"},
 			),
@@ -98,7 +97,7 @@ func runCommand(s *state) *cli.Command {
 				return usage("--%s and --%s are for --resume: an eval says in config.judge where its judge is", judgeURL, judgeKeyEnv)
 			}
 			if c.Bool("strict") && !c.Bool("discover") {
-				return usage("--strict is for --discover; --strict-keys refuses unknown keys")
+				return usage("--strict is for --discover")
 			}
 			go s.buildID() // the first call reads the whole executable
 			evals, err := targets(c)
@@ -277,7 +276,7 @@ func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err er
 			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
 			AllowWeak: c.StringSlice("allow-weak"),
 		},
-		AsWritten: !c.IsSet("isolate"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
+		AsWritten: !c.IsSet("isolate"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
 		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard, Shards: c.Int("shards"),
 		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 			return selectTasks(tasks, c.StringSlice("task"), c.StringSlice("tags"))

@@ -90,7 +90,6 @@ func TestUpstreamCommandLines(t *testing.T) {
 		{"run stock --otel-exporter otlp --otel-headers x", "must be KEY=VALUE"},
 		{"run stock --timeout 5x", "whole seconds"},
 		{"run --run-dir r", "for one eval"},
-		{"run stock --strict-keys", ""},
 	} {
 		want := exitUsage
 		if refused.says == "" {

@@ -136,10 +136,10 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 // ignores reports whether an unknown key of a lenient struct is ignored with a warning,
 // because it is not a misspelled key.
 func (d decoder) ignores(p pair, at Path, known shape) bool {
-	if d.doc.strict || isNearMiss(p.key, known.names) {
+	if d.doc.ignores == "" || isNearMiss(p.key, known.names) {
 		return false
 	}
-	d.doc.warn(p.keyPos, fmt.Sprintf("unknown key %s is ignored; --strict-keys refuses it", at))
+	d.doc.warn(p.keyPos, fmt.Sprintf("unknown key %s is ignored: %s", at, d.doc.ignores))
 	return true
 }
 

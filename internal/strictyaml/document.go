@@ -4,9 +4,9 @@
 // Struct tags define what is allowed. `json` names the key; a key without omitempty or
 // omitzero is required and must not be empty. `enum` lists the values of a string,
 // separated by spaces; `min`, `max` and `over` limit a number (`over` is exclusive).
-// `unknown:"warn"` on a field named _ means that unknown keys are ignored with a warning,
-// unless they are misspelled known ones, and that keys without a value are treated as
-// absent. `zero:"unset"` means that 0 is treated as absent.
+// `unknown:"warn"` on a field named _ means that keys without a value are treated as absent, and
+// that after [Document.IgnoreUnknown] unknown keys are ignored with a warning, unless they are
+// misspelled known ones. `zero:"unset"` means that 0 is treated as absent.
 //
 // A string can be set from any scalar, as written: 1.0 becomes "1.0".
 //
@@ -40,7 +40,7 @@ type Document struct {
 	broken   int                 // number of broken values that were to be decoded
 	written  func(string) string // a string of the parser as it is in the file
 	private  bool                // do not show strings from the file
-	strict   bool                // report all unknown keys as problems
+	ignores  string              // why unknown keys are ignored; empty if they are problems
 	warnings []*Error
 	laid     int // number of values added by Lay
 }
@@ -113,8 +113,8 @@ func (d *Document) DecodeAt(v any, path ...any) bool {
 	return len(d.problems)+d.dropped+d.broken == before
 }
 
-// Strict makes all unknown keys problems.
-func (d *Document) Strict() { d.strict = true }
+// IgnoreUnknown makes unknown keys warnings that say why, where a struct's tags allow it.
+func (d *Document) IgnoreUnknown(why string) { d.ignores = why }
 
 // Warnf adds a warning that the value at path has no effect.
 func (d *Document) Warnf(path Path, format string, args ...any) {

@@ -12,7 +12,7 @@ import (
 type shape struct {
 	names  []string // keys in the order of the fields
 	fields map[string]field
-	// lenient reports that unknown keys are ignored with a warning, and keys without a
+	// lenient reports that unknown keys can be ignored with a warning, and keys without a
 	// value are treated as absent.
 	lenient bool
 }
@@ -149,6 +149,9 @@ func Nearest(word string, known []string) string {
 	}
 	best, bestDistance := "", 1+max(1, len(word)/3)
 	for _, candidate := range known {
+		if strings.HasPrefix(candidate, "not_") && !strings.HasPrefix(word, "n") {
+			continue // the opposite of what was meant
+		}
 		if d := distance(fold(word), fold(candidate)); d < bestDistance {
 			best, bestDistance = candidate, d
 		}

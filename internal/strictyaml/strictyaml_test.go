@@ -346,14 +346,15 @@ func indented(levels int) string {
 }
 
 func TestSuggest(t *testing.T) {
-	known := []string{"trials_per_task", "timeout_seconds", "workers", "max_workers"}
+	known := []string{"trials_per_task", "timeout_seconds", "workers", "max_workers", "not_workers"}
 	for word, want := range map[string]string{
 		"trials_per_tsk":        `did you mean "trials_per_task"?`,
 		"TimeoutSeconds":        `did you mean "timeout_seconds"?`,
 		"max-workers":           `did you mean "max_workers"?`,
 		"wokrers":               `did you mean "workers"?`,
-		"zzz":                   "known here: max_workers, timeout_seconds, trials_per_task, workers",
-		strings.Repeat("w", 99): "known here: max_workers, timeout_seconds, trials_per_task, workers",
+		"must_workers":          `did you mean "max_workers"?`,
+		"zzz":                   "known here: max_workers, not_workers, timeout_seconds, trials_per_task, workers",
+		strings.Repeat("w", 99): "known here: max_workers, not_workers, timeout_seconds, trials_per_task, workers",
 	} {
 		if got := strictyaml.Suggest(word, known); got != want {
 			t.Errorf("Suggest(%q) = %q, want %q", word, got, want)
