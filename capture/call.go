@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,8 +28,28 @@ type call struct {
 	early   bool   // when it was made, no list on record told whether there is the tool
 }
 
-func (k *call) note(f evidence.Frame, kind string) {
-	k.Notes = append(k.Notes, fmt.Sprintf("%s: frame %d", kind, f.Seq))
+func (k *call) note(f evidence.Frame, kind string) { k.noteWhy(f, kind, "") }
+
+// wrong notes what is wrong with the answer to k.
+func (k *call) wrong(f evidence.Frame, what error) { k.noteWhy(f, NoteMalformed, what.Error()) }
+
+func (k *call) noteWhy(f evidence.Frame, kind, why string) {
+	note := fmt.Sprintf("%s: frame %d", kind, f.Seq)
+	if why != "" {
+		note += ": " + why
+	}
+	k.Notes = append(k.Notes, note)
+}
+
+// Wrong returns what is wrong with the answer to a call, according to its notes, or "".
+func Wrong(c evidence.Call) string {
+	answer := fmt.Sprintf(": frame %d: ", c.ResponseFrame)
+	for _, note := range c.Notes {
+		if _, why, ok := strings.Cut(note, answer); ok {
+			return why
+		}
+	}
+	return ""
 }
 
 func (k *call) end(f evidence.Frame, outcome evidence.Outcome) {
@@ -73,16 +94,16 @@ func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 // settle records the answer to k.
 func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 	k.oddities(f, m)
-	k.ResponseFrame, k.Result, k.Error = f.Seq, f.Result(m.Result), bytes.Clone(errorOf(m))
+	if m.Odd != nil {
+		k.wrong(f, m.Odd)
+	}
+	k.ResponseFrame, k.Result, k.Error = f.Seq, f.Result(m.Result), bytes.Clone(m.Error)
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)
 	case f.Synthetic != "" && f.Synthetic != evidence.SyntheticHidden && f.Synthetic != evidence.SyntheticBudget:
 		k.end(f, evidence.OutcomeTransportError)
-	case errorOf(m) != nil:
-		if m.Result != nil {
-			k.note(f, NoteMalformed)
-		}
+	case m.Error != nil, m.Result == nil:
 		k.end(f, evidence.OutcomeProtocolError)
 	default:
 		c.settleResult(f, m.Result, k)
@@ -91,8 +112,14 @@ func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 
 func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *call) {
 	fields, ok := members(result)
+	switch {
+	case !ok:
+		k.wrong(f, errors.New("its result is not an object"))
+	case defence.OneMeaning && repeats(result, "isError", "resultType", "content", "structuredContent"):
+		k.wrong(f, errors.New("a key of its result comes twice"))
+		ok = false
+	}
 	if !ok {
-		k.note(f, NoteMalformed)
 		k.end(f, evidence.OutcomeProtocolError)
 		return
 	}
@@ -114,7 +141,7 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 	case "true":
 		k.end(f, evidence.OutcomeToolError)
 	default: // a client that validates results rejects this one
-		k.note(f, NoteInvalidResult)
+		k.noteWhy(f, NoteInvalidResult, "its isError is not a boolean")
 		k.end(f, evidence.OutcomeProtocolError)
 	}
 }
@@ -246,20 +273,12 @@ func arguments(params map[string]json.RawMessage) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// doubt explains why the receiver of a message may parse it differently, or returns "". It
-// checks all of a request, and the parts of a response that determine the outcome.
-func doubt(f evidence.Frame, m jsonrpc.Message) string {
-	if m.Repeated {
-		return "a key of its envelope comes twice"
-	}
-	if f.Dir == evidence.ToClient {
-		if repeats(m.Result, "isError", "resultType", "content", "structuredContent", "tools") {
-			return "a key of its result comes twice"
-		}
-		return ""
-	}
+// doubt explains why a server may parse a message of the agent differently, or returns "".
+func doubt(m jsonrpc.Message) string {
 	name := jsontext.Text(jsontext.Member(m.Params, nameKey(m.Method)))
 	switch {
+	case m.Repeated:
+		return "a key of its envelope comes twice"
 	case !utf8.Valid(m.Raw):
 		return "it is not UTF-8"
 	case strings.Contains(m.Method, "\x00"), strings.Contains(name, "\x00"):
@@ -281,7 +300,7 @@ func isAsked(m jsonrpc.Message) bool {
 
 // oddities notes parts of a message that parsers may read differently.
 func (k *call) oddities(f evidence.Frame, m jsonrpc.Message) {
-	if duplicateKeys(m.Raw) {
+	if !errors.Is(m.Odd, jsonrpc.ErrNotJSON) && duplicateKeys(m.Raw) {
 		k.note(f, NoteDuplicateKey)
 	}
 	if !utf8.Valid(m.Raw) {

@@ -173,14 +173,14 @@ func TestKnownTools(t *testing.T) {
 			a.lists("", "x")
 			a.ids++
 			a.add(evidence.ToServer, `{"id":%d,"method":"tools/list"}`, a.ids)
-			a.add(evidence.ToClient, `{"id":%d,"result":{"tools":{}}}`, a.ids)
+			a.add(evidence.ToClient, `{"jsonrpc":"2.0","id":%d,"result":{"tools":{}}}`, a.ids)
 			a.calls("y")
 		}, "?", "?"},
 		{"a list that failed", func(a, _ *dialogue) {
 			a.lists("", "x")
 			a.ids++
 			a.add(evidence.ToServer, `{"id":%d,"method":"tools/list"}`, a.ids)
-			a.add(evidence.ToClient, `{"id":%d,"error":{"code":-32603,"message":"later"}}`, a.ids)
+			a.add(evidence.ToClient, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32603,"message":"later"}}`, a.ids)
 			a.calls("y")
 		}, "n", "n"},
 	} {
@@ -230,7 +230,7 @@ func TestListThatWasAskedBeforeAChange(t *testing.T) {
 	got := calls(t,
 		up(`{"id":9,"method":"tools/list"}`),
 		down(`{"method":"`+changed+`"}`),
-		down(`{"id":9,"result":{"tools":[]}}`),
+		down(`{"jsonrpc":"2.0","id":9,"result":{"tools":[]}}`),
 		up(ask), down(ok))
 	if known(got) != "?" {
 		t.Errorf("known %s", known(got))
@@ -239,7 +239,7 @@ func TestListThatWasAskedBeforeAChange(t *testing.T) {
 
 // The agent does not know a hidden tool, even if it guesses the name.
 func TestHiddenToolsAreNotKnown(t *testing.T) {
-	const tools = `{"id":2,"result":{"tools":[%s{"name":"b"}]}}`
+	const tools = `{"jsonrpc":"2.0","id":2,"result":{"tools":[%s{"name":"b"}]}}`
 	result := calls(t,
 		up(`{"id":2,"method":"tools/list"}`),
 		seenBy(evidence.SideServer, down(fmt.Sprintf(tools, `{"name":"get","description":"old"},`))),
@@ -271,7 +271,7 @@ func TestReadOnly(t *testing.T) {
 	} {
 		got := calls(t,
 			up(`{"id":0,"method":"tools/list"}`),
-			down(`{"id":0,"result":{"tools":[{"name":"get","annotations":`+annotations+`}]}}`), up(ask), down(ok))
+			down(`{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"get","annotations":`+annotations+`}]}}`), up(ask), down(ok))
 		if hint := value(got.Calls[0].ReadOnly); hint != want {
 			t.Errorf("%s: %s; want %s", annotations, hint, want)
 		}

@@ -20,7 +20,7 @@ func checked(t *testing.T, schema, arguments string) evidence.Call {
 	t.Helper()
 	result := calls(t,
 		up(`{"id":0,"method":"tools/list"}`),
-		down(`{"id":0,"result":{"tools":[{"name":"get","inputSchema":`+schema+`}]}}`),
+		down(`{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"get","inputSchema":`+schema+`}]}}`),
 		up(`{"id":1,"method":"tools/call","params":{"name":"get","arguments":`+arguments+`}}`),
 		down(ok),
 	)
@@ -161,7 +161,7 @@ func TestPatternsThatAreNotChecked(t *testing.T) {
 // Without an input schema there is nothing to hold arguments against.
 func TestNoInputSchema(t *testing.T) {
 	call := calls(t,
-		up(`{"id":0,"method":"tools/list"}`), down(`{"id":0,"result":{"tools":[{"name":"get"}]}}`), up(ask)).Calls[0]
+		up(`{"id":0,"method":"tools/list"}`), down(`{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"get"}]}}`), up(ask)).Calls[0]
 	if want := []string{"unchecked: the tool has no input schema"}; call.Valid != nil || !cmp.Equal(call.Notes, want) {
 		t.Errorf("%+v", call)
 	}
@@ -169,7 +169,7 @@ func TestNoInputSchema(t *testing.T) {
 
 // A secret that was taken out may be what made arguments fit, or not.
 func TestRedactedArgumentsAreNotChecked(t *testing.T) {
-	const list, tools = `{"id":0,"method":"tools/list"}`, `{"id":0,"result":{"tools":[{"name":"get","inputSchema":{"properties":{"n":{"type":"string"}}}}]}}`
+	const list, tools = `{"id":0,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"get","inputSchema":{"properties":{"n":{"type":"string"}}}}]}}`
 	redacted := func(f evidence.Frame) evidence.Frame { f.Redacted = 1; return f }
 	for _, frames := range [][]evidence.Frame{
 		{up(list), down(tools), redacted(up(ask)), down(ok)},

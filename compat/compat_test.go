@@ -18,10 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/golden"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 // Variables that say where the folder of repositories is, and that it must be there.
@@ -125,9 +124,11 @@ func skillOf(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var eval struct{ Skill string }
-	_ = yaml.Unmarshal(data, &eval) // what is wrong with it is waza's to say
-	return eval.Skill
+	var skill string
+	if doc, err := strictyaml.Parse(path, data); err == nil && doc.Has("skill") { // what is wrong with it is waza's to say
+		doc.DecodeAt(&skill, "skill")
+	}
+	return skill
 }
 
 // try runs the eval that file is, from root.
@@ -170,8 +171,8 @@ func evals(t *testing.T, root string) (files []string) {
 		if err != nil {
 			return err
 		}
-		var eval struct{ Config, Tasks any }
-		if yaml.Unmarshal(data, &eval) != nil || eval.Config == nil || eval.Tasks == nil {
+		doc, err := strictyaml.Parse(path, data)
+		if err != nil || !doc.Has("config") || !doc.Has("tasks") {
 			return nil
 		}
 		file, err := filepath.Rel(root, path)

@@ -34,6 +34,10 @@ func (c checker) config(config Config) {
 	checkJudge(c.doc, config.Judge)
 	c.canaries(config.Canaries)
 	c.metrics()
+	if injects := config.InjectSkillBody; config.SkillRouting && (injects == nil || *injects) {
+		at := strictyaml.Path{"config", "trigger_skill_routing"}
+		c.doc.Warnf(at, "%s has no effect in tasks, since the skill's text is in the prompt; set config.inject_skill_body: false", at)
+	}
 }
 
 // schemaVersion rejects an unknown major version of the format, in which keys may have
@@ -271,7 +275,7 @@ func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 		return
 	}
 	for _, task := range tasks {
-		if slices.ContainsFunc(task.Skills, func(s Skill) bool { return s.is(name) }) || c.eval.Config.disables(name) {
+		if slices.ContainsFunc(task.Skills, func(s Skill) bool { return s.Is(name) }) || c.eval.Config.disables(name) {
 			return
 		}
 	}

@@ -158,8 +158,8 @@ type Config struct {
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"program to run as the agent, for executor command"`
 	LLM               *input.LLM                   `json:"llm,omitempty" jsonschema:"settings of executor llm"`
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills for all tasks, relative to the eval; each is a skill with a SKILL.md, or contains skills"`
-	InjectSkillBody   bool                         `json:"inject_skill_body,omitempty" jsonschema:"also put the instructions of the skill under evaluation before the prompt; default false"`
-	SkillRouting      bool                         `json:"trigger_skill_routing,omitempty" jsonschema:"tell the agent in every prompt to invoke the skill under evaluation if it fits the task; no effect with inject_skill_body"`
+	InjectSkillBody   *bool                        `json:"inject_skill_body,omitempty" jsonschema:"also put the instructions of the skill under evaluation before the prompt; default true, but for prompts of trigger_tests.yaml"`
+	SkillRouting      bool                         `json:"trigger_skill_routing,omitempty" jsonschema:"tell the agent in every prompt to invoke the skill under evaluation if it fits the task; no effect unless inject_skill_body is false"`
 	InstructionFiles  []string                     `json:"instruction_files,omitempty" jsonschema:"files of the fixtures whose text is put before every prompt"`
 	RequiredSkills    []string                     `json:"required_skills,omitempty" jsonschema:"names of skills that must exist"`
 	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills to leave out; * leaves out all"`
@@ -353,7 +353,7 @@ type Task struct {
 	Name              string                       `json:"name,omitempty" jsonschema:"name of the task in reports; default its id"`
 	Description       string                       `json:"description,omitempty" jsonschema:"description of the task; for information only"`
 	Tags              []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
-	Golden            json.RawMessage              `json:"golden,omitempty" jsonschema:"description of a good answer; for information only"`
+	Golden            bool                         `json:"golden,omitempty" jsonschema:"true for a task that must pass: without it waza gate passes no run"`
 	Enabled           *bool                        `json:"enabled,omitempty" jsonschema:"false to leave the task out; default true"`
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" zero:"unset" jsonschema:"time limit of the agent in seconds; overrides the eval's"`
 	FirstEventSeconds *int                         `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds within which the agent must begin; overrides the eval's; 0 for no limit"`

@@ -160,10 +160,13 @@ func why(call evidence.Call) string {
 		message = cmp.Or(message, jsontext.Text(jsontext.Member(block, "text")))
 		break
 	}
-	if message == "" {
-		return ended
+	if message != "" {
+		ended += ": " + quote(text.FirstLine(message))
 	}
-	return ended + ": " + quote(text.FirstLine(message))
+	if wrong := capture.Wrong(call); wrong != "" && call.Outcome == evidence.OutcomeProtocolError {
+		ended += " (its answer is wrong: " + text.Fit(text.FirstLine(wrong), 200) + ")"
+	}
+	return ended
 }
 
 // finding describes the failed calls.

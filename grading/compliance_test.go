@@ -24,7 +24,7 @@ func ok(id, tool, arguments string) []evidence.Frame {
 func listing(tools string) []evidence.Frame {
 	return []evidence.Frame{
 		{Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte(`{"id":"list","method":"tools/list"}`)},
-		{Server: "github", Conn: "github", Dir: evidence.ToClient, Raw: []byte(`{"id":"list","result":{"tools":[` + tools + `]}}`)},
+		{Server: "github", Conn: "github", Dir: evidence.ToClient, Raw: []byte(`{"jsonrpc":"2.0","id":"list","result":{"tools":[` + tools + `]}}`)},
 	}
 }
 
@@ -43,7 +43,9 @@ func TestComplianceInBrief(t *testing.T) {
 		call("web", "9", "slow", `{}`, ""), []evidence.Frame{late},
 	)
 	gap := s
-	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToClient, Raw: []byte("{")})
+	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte("{")})
+	junk := s
+	junk.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToClient, Raw: []byte("[DONE]")})
 	twoThirds := 2.0 / 3
 	run(t, "mcp_compliance", []check{
 		{"used", s, `{"expect_tools_used":["/get_.*/"]}`, pass, 1, ""},
@@ -63,6 +65,7 @@ func TestComplianceInBrief(t *testing.T) {
 		{"no such server", s, `{"server":"git","max_tool_errors":0}`, cannotSay, 0, `no server "git"`},
 		{"no such server of an entry", s, `{"expect_tools_used":[{"tool":"x","server":"git"}]}`, cannotSay, 0, `no server "git"`},
 		{"a gap", gap, `{"max_tool_errors":9}`, cannotSay, 0, "frame 10 of web"},
+		{"junk of a server is none", junk, `{"max_tool_errors":9}`, pass, 1, ""},
 		{"a gap elsewhere", gap, `{"server":"github","max_tool_errors":9}`, pass, 1, ""},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ type ToolConstraintConfig struct {
 
 	ExpectTools []ToolPattern `json:"expect_tools,omitempty" jsonschema:"tool uses that there must be"`
 	RejectTools []ToolPattern `json:"reject_tools,omitempty" jsonschema:"tool uses that there must not be"`
-	AllowOnly   []ToolPattern `json:"allow_only,omitempty" jsonschema:"the only tool uses allowed of the sources that they name, or of all sources if one names none; an empty list allows no use. Without a source, tool is the exact name, ignoring case: SERVER-TOOL for an MCP call"`
+	AllowOnly   []ToolPattern `json:"allow_only,omitzero" jsonschema:"the only tool uses allowed of the sources that they name, or of all sources if one names none; an empty list allows no use. Without a source, tool is the exact name, ignoring case: SERVER-TOOL for an MCP call"`
 
 	expect, reject, allow []selector // compiled by Validate
 }
@@ -116,6 +117,36 @@ var aliases = map[string]string{
 	"writefile": "write", "filewrite": "write", "edit": "write", "editfile": "write",
 	"runcommand": "bash",
 	"webfetch":   "fetch",
+}
+
+// ToolsOf returns the config of a tool_constraint grader for a custom agent that says which tools it
+// uses: it must use one of them, if there are any, and no other.
+func ToolsOf(names []string) ToolConstraintConfig {
+	c := ToolConstraintConfig{AllowOnly: []ToolPattern{}}
+	var spellings []string
+	for _, name := range names {
+		c.AllowOnly = append(c.AllowOnly, ToolPattern{Tool: name})
+		if prefix, rest, ok := strings.Cut(name, ":"); ok && slices.Contains([]string{"mcp", "builtin", "custom"}, strings.ToLower(prefix)) {
+			name = rest
+		}
+		spellings = append(spellings, regexp.QuoteMeta(strings.ToLower(name)), regexp.QuoteMeta(alias(name)))
+		for _, other := range sortedKeys(aliases) {
+			if aliases[other] == alias(name) {
+				spellings = append(spellings, other, ours[other])
+			}
+		}
+	}
+	if len(names) > 0 {
+		spellings = slices.DeleteFunc(spellings, func(s string) bool { return s == "" })
+		slices.Sort(spellings)
+		c.ExpectTools = []ToolPattern{{Tool: "^(" + strings.Join(slices.Compact(spellings), "|") + ")$"}}
+	}
+	return c
+}
+
+// ours are the aliases that have "_" in them.
+var ours = map[string]string{
+	"readfile": "read_file", "writefile": "write_file", "editfile": "edit_file", "runcommand": "run_command", "webfetch": "web_fetch",
 }
 
 // alias returns the name by which allow_only knows a tool of the agent's own.

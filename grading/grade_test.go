@@ -162,7 +162,7 @@ func call(server, id, tool, arguments, answer string) []evidence.Frame {
 		return frames
 	}
 	return append(frames, evidence.Frame{
-		Server: server, Conn: server, Dir: evidence.ToClient, Raw: []byte(`{"id":` + id + `,` + answer + `}`),
+		Server: server, Conn: server, Dir: evidence.ToClient, Raw: []byte(`{"jsonrpc":"2.0","id":` + id + `,` + answer + `}`),
 	})
 }
 
@@ -185,7 +185,7 @@ func servers(names ...string) []evidence.ServerRecord {
 const (
 	answered  = `"result":{}`
 	toolError = `"result":{"isError":true}`
-	refused   = `"error":{"code":-32602}`
+	refused   = `"error":{"code":-32602,"message":""}`
 )
 
 func archive(t *testing.T, headers ...tar.Header) []byte {

@@ -211,15 +211,6 @@ func run(spec evidence.GraderSpec, s *subject) (report, error) {
 	return r, err
 }
 
-// lacking lists the servers that a grader is about and that the trial does not have.
-func (s *subject) lacking(g grader) []string {
-	about, ok := g.(Served)
-	if !ok {
-		return nil
-	}
-	return distinct(filter(about.Servers(), func(server string) bool { return !slices.Contains(s.servers, server) }), strings.Clone)
-}
-
 // compilable refuses expressions that RE2 does not accept.
 func compilable(field string, expressions []string) error {
 	var errs []error

@@ -2,9 +2,10 @@ package report
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
@@ -70,9 +71,30 @@ func setupOf(t evidence.Trial) string {
 	if err != nil {
 		return ""
 	}
-	asYAML, err := yaml.JSONToYAML(asJSON)
+	return blockStyle(asJSON)
+}
+
+// breaks escapes what ends lines for a parser of YAML 1.1, and can only be in strings.
+var breaks = strings.NewReplacer("\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
+
+// blockStyle returns JSON as YAML over several lines, with its keys in their order.
+func blockStyle(asJSON []byte) string {
+	var n yaml.Node
+	if err := yaml.Load([]byte(breaks.Replace(string(asJSON))), &n); err != nil { // it holds what YAML does not allow, such as a control character
+		return string(asJSON)
+	}
+	plainly(&n)
+	asYAML, err := yaml.Dump(&n, yaml.WithLineWidth(-1), yaml.WithQuotePreference(yaml.QuoteDouble))
 	if err != nil {
 		return string(asJSON)
 	}
 	return string(asYAML)
+}
+
+// plainly takes brackets and quotes away, where they are not needed.
+func plainly(n *yaml.Node) {
+	n.Style = 0
+	for _, child := range n.Content {
+		plainly(child)
+	}
 }

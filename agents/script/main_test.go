@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"go.uber.org/goleak"
@@ -22,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -131,21 +131,28 @@ type outcome struct {
 	events []evidence.TranscriptEvent
 }
 
-func parseYAML(t testing.TB, text string) (script.Script, error) {
+// asJSON returns a value that is written as YAML.
+func asJSON(t testing.TB, text string) (raw json.RawMessage) {
 	t.Helper()
-	raw, err := yaml.YAMLToJSON([]byte(text))
+	doc, err := strictyaml.Parse("script", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return script.Parse(raw)
+	doc.Decode(&raw)
+	if err := doc.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func parseYAML(t testing.TB, text string) (script.Script, error) {
+	t.Helper()
+	return script.Parse(asJSON(t, text))
 }
 
 func (d *desk) run(ctx context.Context, t *testing.T, text string) outcome {
 	t.Helper()
-	raw, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := asJSON(t, text)
 	t.Setenv("COLOUR", "red")
 	var stdout, transcript bytes.Buffer
 	var o outcome

@@ -35,11 +35,12 @@ type Document struct {
 	lines    []string
 	root     *node
 	problems []*Error
-	bad      map[string]bool // paths with a reported problem
-	dropped  int             // number of problems beyond maxProblems
-	broken   int             // number of broken values that were to be decoded
-	private  bool            // do not show strings from the file
-	strict   bool            // report all unknown keys as problems
+	bad      map[string]bool     // paths with a reported problem
+	dropped  int                 // number of problems beyond maxProblems
+	broken   int                 // number of broken values that were to be decoded
+	written  func(string) string // a string of the parser as it is in the file
+	private  bool                // do not show strings from the file
+	strict   bool                // report all unknown keys as problems
 	warnings []*Error
 	laid     int // number of values added by Lay
 }
@@ -84,13 +85,9 @@ func ParsePath(text string) (p Path) {
 // cannot be parsed it returns an error; other problems are collected in the Document and
 // returned by [Document.Err].
 func Parse(file string, data []byte) (*Document, error) {
-	d := &Document{
-		file:  file,
-		lines: strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"),
-		bad:   map[string]bool{},
-	}
-	body := d.parse(data)
-	if body != nil {
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	d := &Document{file: file, lines: splitLines(text), bad: map[string]bool{}}
+	if body := d.parse(text); body != nil {
 		c := converter{doc: d, anchors: map[string]*node{}}
 		d.root = c.node(body, 0)
 	}
@@ -188,6 +185,22 @@ func (d *Document) Has(path ...any) bool {
 	_, found := d.find(path)
 	return found
 }
+
+// Keys returns the keys of the mapping at path, in their order; none if it is no mapping.
+func (d *Document) Keys(path ...any) []string {
+	n, found := d.find(path)
+	if !found || n.kind != mapping {
+		return nil
+	}
+	keys := make([]string, len(n.pairs))
+	for i, p := range n.pairs {
+		keys[i] = p.key
+	}
+	return keys
+}
+
+// DropNulls removes keys without a value from all mappings.
+func (d *Document) DropNulls() { d.root.dropNulls() }
 
 // Key returns the position of the last key of path, or that of At if path does not end with
 // an existing key.

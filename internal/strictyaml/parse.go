@@ -1,161 +1,269 @@
 package strictyaml
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
 )
 
-// Limits on a file. The underlying parser recurses, takes time quadratic in the number of
-// keys of a mapping, and can panic on unusual input. So its token stream is limited before
-// parsing, and panics are turned into errors.
+// Limits on a file.
 const (
-	MaxBytes  = 1 << 20 // of the file
-	maxTokens = 50_000  // words, quoted and block strings, punctuation
-	maxDepth  = 64      // of lists and mappings
-	maxNodes  = 200_000 // with all aliases expanded
+	MaxBytes = 1 << 20 // of the file
+	maxDepth = 64      // of lists and mappings
+	maxNodes = 200_000 // with all aliases expanded
 )
 
 // parse returns the body of the single document in data, or nil after reporting a problem.
-func (d *Document) parse(data []byte) ast.Node {
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	switch {
-	case len(data) > MaxBytes:
+func (d *Document) parse(data string) *yaml.Node {
+	if len(data) > MaxBytes {
 		d.fail(Position{}, ErrInvalid, fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10))
 		return nil
-	case !utf8.Valid(data):
+	}
+	if !utf8.ValidString(data) {
 		d.fail(Position{}, ErrInvalid, "the file is not UTF-8 text")
 		return nil
-	case bytes.ContainsRune(data, 0):
-		d.fail(Position{}, ErrInvalid, "the file holds a NUL character, so it is not YAML")
+	}
+	if at := strings.IndexFunc(data, forbidden); at >= 0 {
+		r, _ := utf8.DecodeRuneInString(data[at:])
+		d.fail(after(data[:at]), ErrInvalid, fmt.Sprintf(`the file holds the character %U, which YAML does not allow; write it as \u%04[1]x in double quotes, or remove it`, r))
 		return nil
 	}
-	file, err := d.syntax(string(data))
-	if err != nil {
-		d.syntaxProblem(err)
-		return nil
-	}
-	return d.single(file)
-}
-
-// syntax runs the parser. It turns a panic of the parser into an error.
-func (d *Document) syntax(text string) (file *ast.File, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			file, err = nil, errors.New("the YAML parser cannot read this file; simplify its layout")
-		}
-	}()
-	tokens := lexer.Tokenize(text)
-	if len(tokens) > maxTokens {
-		return nil, fmt.Errorf("the file has more than %d words and marks; split it, or put long text into one block string", maxTokens)
-	}
-	if err := checkDepth(tokens); err != nil {
-		return nil, err
-	}
-	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-}
-
-// checkDepth limits the recursion of the parser: by brackets, and by markers that can nest
-// within one line. Nesting by indentation is limited by the size of the file.
-func checkDepth(tokens token.Tokens) error {
-	brackets, marks, line := 0, 0, 0
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			line, marks = t.Position.Line, 0
-		}
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets = max(0, brackets-1)
-		case token.CollectEntryType:
-			marks = 0
-		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType, token.MappingValueType:
-			marks++
-		}
-		if brackets > maxDepth || marks > maxDepth {
-			return &yaml.SyntaxError{Message: tooDeep(), Token: t}
-		}
+	text := version.ReplaceAllString(data, "$1#")
+	text, d.written = keepBreaks(text)
+	bodies, err := documents(text)
+	switch {
+	case err != nil:
+		d.syntaxProblem(text, err)
+	case len(bodies) == 0:
+		d.fail(Position{}, ErrInvalid, "the file is empty; write its keys, which waza schema lists for evals and tasks")
+	case len(bodies) > 1:
+		d.fail(position(bodies[1]), ErrInvalid, "the file holds more than one YAML document; put each in a file of its own")
+	default:
+		return bodies[0]
 	}
 	return nil
 }
 
-// plainly maps messages of the YAML library to clearer ones.
-var plainly = map[string]string{
-	"sequence end token ']' not found":                   "the list that begins here has no closing ]",
-	"could not find flow mapping end token '}'":          "the mapping that begins here has no closing }",
-	"',' or ']' must be specified":                       "the list before this lacks a comma or its closing ]",
-	"',' or '}' must be specified":                       "the mapping before this lacks a comma or its closing }",
-	"could not find end character of double-quoted text": `the text that begins here has no closing "`,
-	"could not find end character of single-quoted text": "the text that begins here has no closing '",
-	"mapping value is not allowed in this context":       `no mapping can begin here; quote a value with ": " in it, and indent the keys of a mapping alike`,
-	"'@' is a reserved character":                        "a value cannot begin with @; put it in quotes",
-	"'`' is a reserved character":                        "a value cannot begin with `; put it in quotes",
+// forbidden reports whether r is a character that no YAML file may hold (YAML 1.2.2, section 5.1).
+func forbidden(r rune) bool {
+	switch {
+	case r == '\t', r == '\n', r == '\r', r == '\u0085':
+		return false
+	}
+	return unicode.IsControl(r) || r == '\ufffe' || r == '\uffff'
 }
 
-func (d *Document) syntaxProblem(err error) {
-	var located yaml.Error
-	if !errors.As(err, &located) || located.GetToken() == nil {
+// version matches what precedes a %YAML directive, and its mark. The parser refuses all versions but 1.1,
+// so the directive is made a comment.
+var version = regexp.MustCompile(`\A((?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*)%(?:YAML[ \t]+1\.)`)
+
+// keepBreaks returns text with other characters for those that end lines in YAML 1.1, and so for the
+// parser, but not in YAML 1.2, and a function that puts them back.
+func keepBreaks(text string) (kept string, written func(string) string) {
+	const breaks = "\u0085\u2028\u2029"
+	if !strings.ContainsAny(text, breaks) {
+		return text, func(s string) string { return s }
+	}
+	used := map[rune]bool{}
+	for _, r := range text {
+		used[r] = true
+	}
+	var there, back []string
+	free := unicode.MaxRune - 2 // not all planes fit into MaxBytes
+	for _, r := range breaks {
+		for used[free] {
+			free--
+		}
+		there, back = append(there, string(r), string(free)), append(back, string(free), string(r))
+		free--
+	}
+	return strings.NewReplacer(there...).Replace(text), strings.NewReplacer(back...).Replace
+}
+
+// documents returns the bodies of the documents in text that are not empty. It turns a panic of the
+// parser into an error.
+func documents(text string) (bodies []*yaml.Node, err error) {
+	defer func() {
+		if recover() != nil {
+			bodies, err = nil, errors.New("the YAML parser cannot read this file; simplify its layout")
+		}
+	}()
+	in, err := yaml.NewLoader(strings.NewReader(text), yaml.WithPlugin(policy{}))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var document yaml.Node
+		switch err := in.Load(&document); {
+		case errors.Is(err, io.EOF):
+			return bodies, nil
+		case err != nil:
+			return nil, err
+		}
+		if body := document.Content[0]; body.Value != "" || body.Tag != "!!null" {
+			bodies = append(bodies, body)
+		}
+	}
+}
+
+// policy is what the parser asks while it reads: how deep values may be, and what an alias is. It finds
+// all aliases, so that the converter reports those without an anchor beside other problems.
+type policy struct{}
+
+func (policy) CheckDepth(depth int, _ *yaml.DepthContext) error {
+	if depth > maxDepth {
+		return errors.New(tooDeep())
+	}
+	return nil
+}
+
+func (policy) CheckAlias(int, int) error { return nil }
+
+func (policy) NewAliasDataContext(yaml.AliasDataServices) (yaml.AliasDataContext, error) {
+	return policy{}, nil
+}
+
+func (policy) BeginDocument() error                  { return nil }
+func (policy) DefineAnchor(string, *yaml.Node) error { return nil }
+func (policy) EndDocument() error                    { return nil }
+
+func (policy) ResolveAlias(string) (*yaml.Node, bool, error) {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, true, nil
+}
+
+// place is which position of a syntax error shows where the mistake is.
+type place int
+
+const (
+	here  place = iota
+	word        // the word before it, such as a key before its colon
+	begun       // the beginning of the value that it is in
+)
+
+// plainly maps messages of the parser to clearer ones. %c is the character at the place.
+var plainly = map[string]struct {
+	at    place
+	plain string
+}{
+	"did not find expected ',' or ']'":                             {word, "the list before this lacks a comma or its closing ]"},
+	"did not find expected ',' or '}'":                             {word, "the mapping before this lacks a comma or its closing }"},
+	"found unexpected end of stream":                               {begun, "the text that begins here has no closing %c"},
+	"found unexpected document indicator":                          {begun, "the text that begins here has no closing %c"},
+	"mapping values are not allowed in this context":               {word, `no mapping can begin here; quote a value with ": " in it, and indent the keys of a mapping alike`},
+	"block sequence entries are not allowed in this context":       {here, "no list can begin here; begin it on a line of its own, or quote a value that begins with -"},
+	"found character that cannot start any token":                  {here, "a value cannot begin with %c; put it in quotes"},
+	"did not find expected node content":                           {here, "a value cannot begin with %c; put it in quotes, or write a value before it"},
+	"could not find expected ':'":                                  {begun, "the key that begins here has no colon; add one, or indent the line if it belongs to the value above"},
+	"did not find expected key":                                    {here, "no key can begin here; indent the keys of a mapping alike, and put the whole of a value in its quotes"},
+	"did not find expected '-' indicator":                          {here, "no item of the list can begin here; begin each with -, and indent them alike"},
+	"found unknown escape character":                               {here, `the text has a \ before a character that needs none; write \\ for a backslash, or use single quotes`},
+	"found a tab character that violates indentation":              {here, "a tab cannot indent; use spaces"},
+	"found a tab character where an indentation space is expected": {here, "a tab cannot indent; use spaces"},
+}
+
+// unclosed maps messages about lists and mappings that the file does not close, at its end.
+var unclosed = map[string]string{
+	"did not find expected ',' or ']'": "the list that begins here has no closing ]",
+	"did not find expected ',' or '}'": "the mapping that begins here has no closing }",
+}
+
+func (d *Document) syntaxProblem(text string, err error) {
+	wrong, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
 		d.fail(Position{}, ErrInvalid, err.Error())
 		return
 	}
-	message, _, _ := strings.Cut(located.GetMessage(), "\n")
-	if strings.Contains(message, "\t") {
-		message = "a tab cannot indent; use spaces"
+	pos, message := Position{wrong.Mark.Line, wrong.Mark.Column}, wrong.Message
+	if pos.Line < 1 {
+		pos = Position{}
 	}
-	if plain, ok := plainly[message]; ok {
-		message = plain
+	if d.ends(pos) {
+		if message == "did not find expected node content" {
+			// What is not closed is told only after a value in it.
+			if _, err := documents(text + "\n x"); err != nil && !strings.Contains(err.Error(), message) {
+				d.syntaxProblem(text, err)
+				return
+			}
+		}
+		if plain, ok := unclosed[message]; ok {
+			d.fail(Position{wrong.ContextMark.Line, wrong.ContextMark.Column}, ErrInvalid, "this is not valid YAML: "+plain)
+			return
+		}
 	}
-	d.fail(position(located.GetToken()), ErrInvalid, "this is not valid YAML: "+window(message, 0))
+	if clear, ok := plainly[message]; ok {
+		message = clear.plain
+		switch clear.at {
+		case begun:
+			pos = Position{wrong.ContextMark.Line, wrong.ContextMark.Column}
+		case word:
+			pos.Column -= d.wordBefore(pos)
+		}
+		if r := d.rune(pos); r == '\t' {
+			message = "a tab cannot indent; use spaces"
+		} else {
+			message = strings.ReplaceAll(message, "%c", window(string(r), 0))
+		}
+	} else {
+		message = window(message, 0)
+	}
+	d.fail(pos, ErrInvalid, "this is not valid YAML: "+message)
 }
 
-// single returns the body of the file's only document.
-func (d *Document) single(file *ast.File) ast.Node {
-	var body ast.Node
-	for _, doc := range file.Docs {
-		switch doc.Body.(type) {
-		case nil, *ast.CommentGroupNode, *ast.NullNode:
-			continue
+// ends reports whether nothing but blanks and comments follow a position.
+func (d *Document) ends(pos Position) bool {
+	for number := pos.Line; number <= len(d.lines); number++ {
+		line := []rune(d.lines[number-1])
+		if number == pos.Line {
+			line = line[min(max(pos.Column-1, 0), len(line)):]
 		}
-		if body != nil {
-			d.fail(start(doc.Body), ErrInvalid, "the file holds more than one YAML document; put each in a file of its own")
-			return nil
+		if rest := strings.TrimLeft(string(line), " \t"); rest != "" && rest[0] != '#' {
+			return false
 		}
-		body = doc.Body
 	}
-	if body == nil {
-		d.fail(Position{}, ErrInvalid, "the file is empty; write its keys, which waza schema lists for evals and tasks")
-	}
-	return body
+	return true
 }
 
-// start returns the start position of n. The token of a mapping is its colon.
-func start(n ast.Node) Position {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		if len(n.Values) > 0 {
-			return start(n.Values[0])
-		}
-	case *ast.MappingValueNode:
-		return position(n.Key.GetToken())
+// rune returns the character at a position.
+func (d *Document) rune(pos Position) rune {
+	if pos.Line < 1 || pos.Line > len(d.lines) {
+		return ' '
 	}
-	return position(n.GetToken())
+	line := []rune(d.lines[pos.Line-1])
+	if pos.Column < 1 || pos.Column > len(line) {
+		return ' '
+	}
+	return line[pos.Column-1]
 }
 
-func position(t *token.Token) Position {
-	if t == nil || t.Position == nil {
-		return Position{}
+// wordBefore returns the length of the word that ends at a position, if a colon is there.
+func (d *Document) wordBefore(pos Position) (length int) {
+	if d.rune(pos) != ':' {
+		return 0
 	}
-	return Position{Line: max(1, t.Position.Line), Column: max(1, t.Position.Column)}
+	for !unicode.IsSpace(d.rune(Position{pos.Line, pos.Column - length - 1})) {
+		length++
+	}
+	return length
 }
+
+// after returns the position of what follows text at the beginning of the file.
+func after(text string) Position {
+	lines := splitLines(text)
+	return Position{len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1}
+}
+
+// splitLines returns the lines of text, without what ends them.
+func splitLines(text string) []string {
+	return strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
+}
+
+func position(n *yaml.Node) Position { return Position{Line: max(1, n.Line), Column: max(1, n.Column)} }
 
 func tooDeep() string {
 	return fmt.Sprintf("lists and mappings are nested more than %d deep", maxDepth)

@@ -153,6 +153,39 @@ steps: [wash, {name: dry, times: 2}]
 	}
 }
 
+// What is wrong with a file is told where it is.
+func TestSyntax(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: [":                      "1:4: this is not valid YAML: the list that begins here has no closing ]",
+		"a: [x, {\n# c\n":           "1:8: this is not valid YAML: the mapping that begins here has no closing }",
+		"a: {b: 1 c: 2}":            "1:10: this is not valid YAML: the mapping before this lacks a comma or its closing }",
+		"a: [1\nb: 2\n":             "2:1: this is not valid YAML: the list before this lacks a comma or its closing ]",
+		"a: b\n c: d\n":             `2:2: this is not valid YAML: no mapping can begin here; quote a value with ": " in it, and indent the keys of a mapping alike`,
+		"a:\n  - b\n c: d\n":        "3:2: this is not valid YAML: no key can begin here; indent the keys of a mapping alike, and put the whole of a value in its quotes",
+		"a: \"b\" c\n":              "1:8: this is not valid YAML: no key can begin here; indent the keys of a mapping alike, and put the whole of a value in its quotes",
+		"- a\nb: c\n":               "2:1: this is not valid YAML: no item of the list can begin here; begin each with -, and indent them alike",
+		"a: - b":                    "1:4: this is not valid YAML: no list can begin here; begin it on a line of its own, or quote a value that begins with -",
+		"a: |\n x\nw\n":             "3:1: this is not valid YAML: the key that begins here has no colon; add one, or indent the line if it belongs to the value above",
+		"a: ]":                      "1:4: this is not valid YAML: a value cannot begin with ]; put it in quotes, or write a value before it",
+		"a: [b, , c]":               "1:8: this is not valid YAML: a value cannot begin with ,; put it in quotes, or write a value before it",
+		"a: %b":                     "1:4: this is not valid YAML: a value cannot begin with %; put it in quotes",
+		"a:\n\t- b":                 "2:1: this is not valid YAML: a tab cannot indent; use spaces",
+		"a: >\n\tx":                 "2:1: this is not valid YAML: a tab cannot indent; use spaces",
+		"é: 'x\r\n\r\n":             "1:4: this is not valid YAML: the text that begins here has no closing '",
+		`a: "\q"`:                   `1:5: this is not valid YAML: the text has a \ before a character that needs none; write \\ for a backslash, or use single quotes`,
+		"a: x\r\rb: 'y\u200e\a'":    "3:7: the file holds the character U+0007, which YAML does not allow; write it as \\u0007 in double quotes, or remove it",
+		"a: &b\n\n  - &c d\n  - *e": "4:5: alias *e has no anchor &e before it",
+	} {
+		doc, err := strictyaml.Parse("f", []byte(text))
+		if err == nil {
+			err = doc.Err()
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), "f:"+want+"\n") {
+			t.Errorf("%q: %v; want %s", text, err, want)
+		}
+	}
+}
+
 // A colon within a word is part of it, in braces too.
 func TestColonsInWords(t *testing.T) {
 	for text, want := range map[string]string{
@@ -267,23 +300,27 @@ func TestHostile(t *testing.T) {
 		return b.String()
 	}
 	for name, tc := range map[string]struct{ in, want string }{
-		"many keys":   {keys(90_000), "words and marks"},
-		"fewer keys":  {keys(16_000), "more problems"},
-		"brackets":    {"a: " + strings.Repeat("[", 20_000), "nested more than 64 deep"},
-		"braces":      {strings.Repeat("{a: ", 10_000), "nested more than 64 deep"},
-		"dashes":      {strings.Repeat("- ", 20_000), "nested more than 64 deep"},
-		"questions":   {strings.Repeat("? ", 20_000), "nested more than 64 deep"},
-		"tags":        {"a: " + strings.Repeat("!a ", 15_000) + "b", "nested more than 64 deep"},
-		"anchors":     {"a: " + strings.Repeat("&a ", 15_000) + "b", "nested more than 64 deep"},
-		"colons":      {strings.Repeat("a: ", 15_000), "nested more than 64 deep"},
-		"indentation": {indented(1000), ""},
-		"bomb":        {bomb, "with its aliases written out"},
-		"self":        {"a: &a [*a]", "alias *a has no anchor"},
-		"too large":   {strings.Repeat("#", strictyaml.MaxBytes+1), "larger than 1024 KiB"},
-		"not UTF-8":   {"name: \xff", "not UTF-8"},
-		"NUL":         {"name: a\x00b", "NUL"},
-		"empty":       {"", "the file is empty"},
-		"comments":    {"# only\n# comments\n", "the file is empty"},
+		"many keys":    {keys(90_000), "more problems"},
+		"fewer keys":   {keys(16_000), "more problems"},
+		"brackets":     {"a: " + strings.Repeat("[", 20_000), "nested more than 64 deep"},
+		"braces":       {strings.Repeat("{a: ", 10_000), "nested more than 64 deep"},
+		"dashes":       {strings.Repeat("- ", 20_000), "nested more than 64 deep"},
+		"questions":    {strings.Repeat("? ", 20_000), "nested more than 64 deep"},
+		"tags":         {"a: " + strings.Repeat("!a ", 15_000) + "b", "not valid YAML"},
+		"anchors":      {"a: " + strings.Repeat("&a ", 15_000) + "b", "not valid YAML"},
+		"colons":       {strings.Repeat("a: ", 15_000), "no mapping can begin here"},
+		"indentation":  {indented(1000), ""},
+		"bomb":         {bomb, "with its aliases written out"},
+		"self":         {"a: &a [*a]", "alias *a has no anchor"},
+		"too large":    {strings.Repeat("#", strictyaml.MaxBytes+1), "larger than 1024 KiB"},
+		"not UTF-8":    {"name: \xff", "not UTF-8"},
+		"NUL":          {"name: a\x00b", "f.yaml:1:8: the file holds the character U+0000"},
+		"dashes below": {strings.Repeat("-\n", strictyaml.MaxBytes/2), "with its aliases written out"},
+		"no end":       {"a: [" + strings.Repeat("a,", 100_000), "f.yaml:1:4: this is not valid YAML: the list that begins here has no closing ]"},
+		"quotes":       {strings.Repeat("\"", 99_999), "no closing \""},
+		"comments":     {strings.Repeat("#\n", 200_000), "the file is empty"},
+		"documents":    {strings.Repeat("---\n", 100_000), "the file is empty"},
+		"empty":        {"", "the file is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()

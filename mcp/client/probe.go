@@ -157,7 +157,7 @@ func (l *frameLog) log(dir evidence.Direction, message []byte) error {
 		if defence.CountedMessages && (l.frames > l.server.Frames || l.bytes > l.server.Traffic) {
 			return transport.ErrFlooded
 		}
-		if _, _, err := jsonrpc.Parse(message); err != nil {
+		if _, _, err := jsonrpc.Hear(message); err != nil {
 			l.events.Add("stdout_noise", transport.Clip(message), map[string]any{"bytes": len(message)})
 			return nil
 		}

@@ -243,7 +243,7 @@ func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 	if len(raw) > 0 && !x.allowed.fromServer.take(1, int64(len(raw))) {
 		return nil, transport.ErrFlooded
 	}
-	env, err := parse(raw)
+	env, err := hear(raw)
 	if err == nil {
 		if err := x.keepFromServer(raw, x.isAsked(env)); err != nil {
 			return nil, err
@@ -262,7 +262,7 @@ func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 
 // isAsked reports whether env holds only answers to unanswered requests.
 func (x *proxiedRequest) isAsked(env envelope) bool {
-	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.sessions.awaits(x.session, m.id.Key) })
+	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.sessions.awaits(x.session, m.id) })
 }
 
 // recordMessage records a message from the server, and returns the message for the agent.
@@ -271,7 +271,7 @@ func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 	for _, m := range env.of(response) {
 		// An answer to no unanswered request may be a tools/list result repeated on a
 		// resumed stream.
-		a := x.sessions.answer(x.session, m.id.Key)
+		a := x.sessions.answer(x.session, m.id)
 		if a == nil || a.method == methodListTools {
 			listed[m.id.Key] = true
 		}

@@ -179,14 +179,13 @@ func (a Agent) canContinue(key string) error {
 // the eval is configured so, the body of the skill under evaluation or a request to invoke it.
 func prefaceOf(e *eval.Eval, task eval.ResolvedTask) (string, error) {
 	parts := slices.Clone(task.Instructions)
-	i := slices.IndexFunc(task.Skills, func(s eval.Skill) bool { return s.Name == e.Skill })
-	if e.Config.InjectSkillBody && i >= 0 {
-		body, err := task.Skills[i].Body()
+	if skill, ok := e.Injected(task.Skills, task.Trigger); ok {
+		body, err := skill.Body()
 		if err != nil {
 			return "", fmt.Errorf("inject_skill_body: %w", err)
 		}
 		parts = append(parts, body)
-	} else if e.Config.SkillRouting && i >= 0 {
+	} else if e.Config.SkillRouting && slices.ContainsFunc(task.Skills, func(s eval.Skill) bool { return s.Is(e.Skill) }) {
 		parts = append(parts, fmt.Sprintf("Before anything else, see whether the task is one that the skill %s is for. Where it is, invoke that skill; where it is not, do without.", e.Skill))
 	}
 	return strings.Join(parts, "\n\n"), nil
