@@ -19,8 +19,9 @@ func checkCommand(s *state) *cli.Command {
 		Usage:     "Check an eval without running it",
 		ArgsUsage: "[EVAL.yaml | DIR | SKILL]",
 		Description: "Checks eval.yaml in the current directory, all evals of the project, or the one that is named. " +
-			"Errors are all mistakes for which a run would be refused. Warnings are tasks that cannot fail, keys " +
-			"without effect, servers that are never used, tools that waza.lock does not list, and variables, " +
+			"Errors are all mistakes for which a run would be refused. Warnings are tasks that an idle agent or a " +
+			"broken tool passes, keys without effect, servers that are never used, tools that the server does not " +
+			"list, by waza.lock or else by what it listed here last, and variables, " +
 			"model keys and images that are missing on this machine. Nothing is started or written. The exit " +
 			"code is 2 if there are errors.",
 		Flags: []cli.Flag{
