@@ -133,19 +133,14 @@ func (r *recording) phases(ctx context.Context, down *teardown) error {
 	return nil
 }
 
-// work runs the agent, collects what it left, does what graders ask of servers, and measures
-// the resources used.
+// work runs the agent, collects what it left, does what graders ask of servers, runs the hooks after
+// the agent, whose doings graders thus do not see, and measures the resources used.
 func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	s.o.Entered(evidence.PhaseAgent)
 	ran, err := runAgent(ctx, s, e, down)
 	defer func() { meter{s}.measure(ctx, ran.used) }()
 	if err != nil {
 		return err
-	}
-	if ran.over {
-		if err := (hooks{s, e.addresses}).after(ctx); err != nil {
-			return err
-		}
 	}
 	s.o.Entered(evidence.PhaseCollect)
 	if err := e.drain(ctx); err != nil {
@@ -162,6 +157,11 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	}
 	if err := (asker{s}).askAll(ctx); err != nil {
 		return err
+	}
+	if ran.over {
+		if err := (hooks{s, e.addresses}).after(ctx); err != nil {
+			return err
+		}
 	}
 	return context.Cause(ctx)
 }
