@@ -279,6 +279,8 @@ func (g *graders) outcomes(all []Outcome) (tools []string) {
 		case one.Type == "" || one.Type == "task_completed": // the first is reported as missing
 		case one.Type != "tool_called":
 			g.doc.Warnf(at, "%s: nothing checks an outcome of type %q, here or in waza; a grader can", at, one.Type)
+		case one.ToolName != "":
+			tools = append(tools, one.ToolName)
 		case json.Unmarshal(one.Value, &tool) != nil || tool == "":
 			g.doc.Problemf(at, "%s: tool_called needs the name of the tool as its value", at)
 		default:

@@ -144,15 +144,14 @@ func complete(doc *strictyaml.Document, e *Eval, d ProjectDefaults, executor str
 	c.TrialsPerTask = cmp.Or(c.TrialsPerTask, 1)
 	c.TimeoutSeconds = cmp.Or(c.TimeoutSeconds, d.Timeout, 300)
 	c.Executor = cmp.Or(c.Executor, d.Engine)
+	if executor == "" { // as in upstream waza
+		c.Executor = cmp.Or(c.Executor, "copilot-sdk")
+	}
 	giveTools(doc, e)
 	c.Model = cmp.Or(c.Model, d.Model)
 	c.JudgeModel = cmp.Or(c.JudgeModel, d.JudgeModel)
 	c.Parallel = cmp.Or(c.Parallel, d.Parallel)
 	c.Workers = cmp.Or(c.Workers, d.Workers)
-	if c.Executor == "" && executor == "" && doc.Has("config") {
-		doc.Problemf(strictyaml.Path{"config", "executor"}, `missing key "executor"; add config.executor, or %s`,
-			fmt.Sprintf("defaults.engine in %s, or give --executor", projectFile))
-	}
 }
 
 // choose sets whether the eval is read for processes of this machine: as the options say, or else

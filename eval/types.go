@@ -425,6 +425,7 @@ type Outcome struct {
 
 	Type      string          `json:"type" jsonschema:"task_completed, or tool_called with the tool's name as value; others have no effect"`
 	Value     json.RawMessage `json:"value,omitempty" jsonschema:"subject of the expectation"`
+	ToolName  string          `json:"tool_name,omitempty" jsonschema:"other name of value with tool_called"`
 	Condition string          `json:"condition,omitempty" jsonschema:"for information only"`
 }
 
