@@ -287,6 +287,12 @@ func (l *loader) rows(yield func(*Task) bool) {
 		doc.Problemf(at, "tasks_from %q must have a header line and at least one row", e.TasksFrom)
 		return
 	}
+	for i, column := range rows[0] {
+		if slices.Contains(rows[0][:i], column) {
+			doc.Problemf(at, "tasks_from %q has two columns %q; remove one of them", e.TasksFrom, column)
+			return
+		}
+	}
 	if !slices.Contains(rows[0], "prompt") {
 		doc.Problemf(at, "tasks_from %q has no column prompt; it has %q", e.TasksFrom, rows[0])
 		return
@@ -318,12 +324,17 @@ func (l *loader) row(file string, number int, columns, cells []string) *Task {
 	for i, column := range columns {
 		task.vars[column] = cells[i]
 	}
+	name := fmt.Sprintf("%s (row %d)", file, number)
+	if strings.TrimSpace(task.vars["prompt"]) == "" {
+		l.fail(strictyaml.Errors{{File: name, Message: "this row has no prompt; write one, or remove the row", Class: strictyaml.ErrInvalid}})
+		return nil
+	}
 	text, err := json.Marshal(map[string]any{
 		"id": cmp.Or(task.vars["id"], fmt.Sprintf("row-%d", number)), "name": cmp.Or(task.vars["name"], task.vars["id"]),
 		"inputs": map[string]any{"prompt": task.vars["prompt"]},
 	})
 	if err == nil {
-		task.doc, err = strictyaml.Parse(fmt.Sprintf("%s (row %d)", file, number), text)
+		task.doc, err = strictyaml.Parse(name, text)
 	}
 	if err != nil {
 		l.fail(err)
