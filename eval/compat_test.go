@@ -157,6 +157,31 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
+// TestRows reads tables of tasks as programs write them, and refuses those that lose something.
+func TestRows(t *testing.T) {
+	for _, test := range []struct{ rows, id, want string }{
+		{"\ufeffid,prompt\r\nhinge,p\r\n", "hinge", ""},
+		{"\ufeff\"prompt\",id\nq,bolt\n\n", "bolt", ""},
+		{"id,prompt\na,p\n,\n", "", "rows.csv (row 2): this row has no prompt; write one, or remove the row"},
+		{"id,prompt\na,  \n", "", "rows.csv (row 1): this row has no prompt"},
+		{"prompt,id,prompt\np,a,q\n", "", `has two columns "prompt"; remove one of them`},
+		{"id,prompt,,\na,p,x,y\n", "", `has two columns ""`},
+		{"id,prompt\na,caf\xe9\n", "", "is not UTF-8 text: it has the byte 0xe9 in line 2, column 6"},
+	} {
+		unpack(t, &txtar.Archive{Files: []txtar.File{
+			{Name: "eval.yaml", Data: []byte("name: n\nconfig: {trials_per_task: 1, timeout_seconds: 5, executor: mock}\ntasks_from: rows.csv\n")},
+			{Name: "rows.csv", Data: []byte(test.rows)},
+		}})
+		_, tasks, err := eval.Load("eval.yaml", eval.Options{})
+		switch {
+		case test.want == "" && (err != nil || len(tasks) != 1 || tasks[0].ID != test.id):
+			t.Errorf("%q: %+v, %v", test.rows, tasks, err)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("%q: %v; want %s", test.rows, err, test.want)
+		}
+	}
+}
+
 // TestSkillIsFound looks for a skill in each place, and in none.
 func TestSkillIsFound(t *testing.T) {
 	const e = "name: n\nskill: tides\nconfig: {executor: copilot}\ntasks: [task.yaml]\n"

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -68,7 +69,7 @@ type Source struct {
 }
 
 // Open opens the file. A link that leads out of the directory is not followed.
-func (s Source) Open() (io.ReadCloser, error) { return os.OpenInRoot(s.Dir, s.Path) }
+func (s Source) Open() (io.ReadCloser, error) { return files.OpenIn(s.Dir, s.Path) }
 
 // read reads the whole file, up to a maximum size. Errors complete the file's name.
 func (s Source) read(most int64) ([]byte, error) {
@@ -162,7 +163,7 @@ func (r roots) findAll(path string) (map[string]Source, error) {
 
 var (
 	errOutside    = errors.New("must be in the eval's directory: a relative path that does not lead out")
-	errNotRegular = errors.New("is not a regular file")
+	errNotRegular = files.ErrNotRegular
 )
 
 // inside finds the file of a slash-separated path that does not lead out.
@@ -190,21 +191,20 @@ func isHidden(path string) bool {
 
 // local finds the regular file at path in dir, without leaving dir.
 func local(dir, path string) (Source, error) {
-	file, err := os.OpenInRoot(dir, path)
-	if errors.Is(err, fs.ErrNotExist) {
+	file, err := files.OpenIn(dir, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return Source{}, errors.New("does not exist in " + show(dir) + "; create it, or correct its path")
-	}
-	if err != nil {
+	case errors.Is(err, files.ErrNotRegular), errors.Is(err, syscall.EISDIR):
+		return Source{}, errNotRegular
+	case err != nil:
 		return Source{}, errors.New("cannot be read in " + show(dir) + ": " + cause(err))
 	}
 	info, err := file.Stat()
 	if err := errors.Join(err, file.Close()); err != nil {
 		return Source{}, err
 	}
-	switch {
-	case !info.Mode().IsRegular():
-		return Source{}, errNotRegular
-	case info.Size() > maxFileBytes:
+	if info.Size() > maxFileBytes {
 		return Source{}, fmt.Errorf("is larger than %d MiB", maxFileBytes>>20)
 	}
 	return Source{Dir: dir, Path: path, Size: info.Size(), Executable: info.Mode()&0o111 != 0}, nil
@@ -229,7 +229,11 @@ func readBelow(dir, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.read(maxPromptFile)
+	content, err := source.read(maxPromptFile)
+	if err != nil {
+		return nil, err
+	}
+	return files.Text(content)
 }
 
 // filesBelow lists the files below a directory by their slash-separated paths in it, without

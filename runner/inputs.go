@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -143,7 +142,7 @@ func (r *Record) DropSecretDigests(path string, secrets *redact.Set) error {
 }
 
 func holdsSecret(name string, secrets *redact.Set) (bool, error) {
-	file, err := os.Open(name)
+	file, err := files.Open(name)
 	if err != nil {
 		return false, err
 	}

@@ -4,13 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"os"
 	"sync"
 )
 
 // Digest returns the SHA-256 of the file at path in hexadecimal.
 func Digest(path string) (string, error) {
-	file, err := os.Open(path)
+	file, err := Open(path)
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@
 package files
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,43 +13,92 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 )
 
-// ErrTooLarge is wrapped by errors about files that exceed the maximum size.
-var ErrTooLarge = errors.New("is larger")
+// Classes of errors.
+var (
+	// ErrTooLarge is wrapped by errors about files that exceed the maximum size.
+	ErrTooLarge = errors.New("is larger")
+	// ErrNotRegular is wrapped by errors about pipes, sockets and devices.
+	ErrNotRegular = errors.New("is not a regular file")
+)
+
+// Open opens a regular file for reading, or says what else the path is. It never waits: opening a pipe
+// would wait for its writer.
+func Open(path string) (*os.File, error) { return regular(os.OpenFile(path, waitless, 0)) }
+
+// OpenIn is like [Open] for a path in a directory, which links on the way do not leave.
+func OpenIn(dir, path string) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	return regular(root.OpenFile(path, waitless, 0))
+}
+
+const waitless = os.O_RDONLY | syscall.O_NONBLOCK
+
+// regular closes what was opened if it is not a regular file.
+func regular(file *os.File, err error) (*os.File, error) {
+	if errors.Is(err, syscall.ENXIO) { // a socket, or a device without a driver
+		return nil, ErrNotRegular
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	switch {
+	case err == nil && info.IsDir():
+		err = syscall.EISDIR
+	case err == nil && !info.Mode().IsRegular():
+		err = ErrNotRegular
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, &fs.PathError{Op: "open", Path: file.Name(), Err: Cause(err)}
+	}
+	return file, nil
+}
+
+// Text returns the content of a text file without its byte order mark. Its errors say where it is not
+// UTF-8.
+func Text(content []byte) ([]byte, error) {
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	for at, line := 0, 1; at < len(content); {
+		r, size := utf8.DecodeRune(content[at:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			begin := bytes.LastIndexByte(content[:at], '\n') + 1
+			return nil, fmt.Errorf("is not UTF-8 text: it has the byte %#x in line %d, column %d; save it as UTF-8", content[at], line, utf8.RuneCount(content[begin:at])+1)
+		case r == '\n':
+			line++
+		}
+		at += size
+	}
+	return content, nil
+}
 
 // Read reads a regular file of up to most bytes. It never blocks on a pipe or device. Its
 // errors are [*fs.PathError].
-func Read(path string, most int64) ([]byte, error) { return read(path, most, true) }
+func Read(path string, most int64) ([]byte, error) { return read(Open, path, most) }
 
 // ReadNamed is like [Read] for a file named by the user on a command line, which may be a
 // pipe.
-func ReadNamed(path string, most int64) ([]byte, error) { return read(path, most, false) }
+func ReadNamed(path string, most int64) ([]byte, error) { return read(os.Open, path, most) }
 
-func read(path string, most int64, regular bool) (_ []byte, err error) {
+func read(open func(string) (*os.File, error), path string, most int64) (_ []byte, err error) {
 	defer func() {
 		if err != nil {
 			err = &fs.PathError{Op: "read", Path: path, Err: Cause(err)}
 		}
 	}()
-	flags := os.O_RDONLY
-	if regular {
-		flags |= syscall.O_NONBLOCK // opening a pipe would wait for its writer
-	}
-	file, err := os.OpenFile(path, flags, 0)
+	file, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, syscall.EISDIR
-	case regular && !info.Mode().IsRegular():
-		return nil, errors.New("is not a regular file")
-	}
 	return ReadFrom(file, most)
 }
 

@@ -3,6 +3,7 @@ package files_test
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,5 +91,52 @@ func TestReadNamed(t *testing.T) {
 	}
 	if _, err := files.ReadNamed(t.TempDir(), 10); !errors.Is(err, syscall.EISDIR) {
 		t.Error(err)
+	}
+}
+
+// A pipe, a link to one, a socket and a device are refused at once, by every way to open them.
+func TestSpecialFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink("pipe", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }()
+	for _, name := range []string{"pipe", "link", "socket"} {
+		_, inDir := files.OpenIn(dir, name)
+		_, opened := files.Open(filepath.Join(dir, name))
+		_, read := files.Read(filepath.Join(dir, name), 9)
+		_, digest := files.Digest(filepath.Join(dir, name))
+		for _, err := range []error{inDir, opened, read, digest} {
+			if !errors.Is(err, files.ErrNotRegular) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if _, err := files.Open("/dev/null"); !errors.Is(err, files.ErrNotRegular) {
+		t.Error(err)
+	}
+	if _, err := files.OpenIn(dir, "."); !errors.Is(err, syscall.EISDIR) {
+		t.Error(err)
+	}
+}
+
+func TestText(t *testing.T) {
+	for content, want := range map[string]string{"": "", "\ufeffid\r\n": "id\r\n", "é\ufeff\ufffd": "é\ufeff\ufffd"} {
+		if got, err := files.Text([]byte(content)); err != nil || string(got) != want {
+			t.Errorf("%q: %q, %v", content, got, err)
+		}
+	}
+	for content, where := range map[string]string{"\xff\xfea\x00": "0xff in line 1, column 1", "a\r\né\xe9": "0xe9 in line 2, column 2", "\ufeffa\xc3": "0xc3 in line 1, column 2"} {
+		if _, err := files.Text([]byte(content)); err == nil || !strings.Contains(err.Error(), where) {
+			t.Errorf("%q: %v", content, err)
+		}
 	}
 }

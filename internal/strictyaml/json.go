@@ -38,7 +38,7 @@ func parseJSON(file string, data []byte) (*Document, error) {
 	d := &Document{file: file, private: true, bad: map[string]bool{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if !utf8.Valid(data) {
-		d.fail(Position{}, ErrInvalid, "the file is not UTF-8 text")
+		d.fail(after(valid(string(data))), ErrInvalid, "the file is not UTF-8 text; save it as UTF-8")
 		return nil, d.Err()
 	}
 	plain, open := blanked(data)

@@ -37,7 +37,7 @@ func TestParseJSON(t *testing.T) {
 func TestParseJSONErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
 		"empty":              {" // nothing", "f:1:12: the file is empty"},
-		"not UTF-8":          {"\xff", "f: the file is not UTF-8 text"},
+		"not UTF-8":          {"\xff", "f:1:1: the file is not UTF-8 text; save it as UTF-8"},
 		"too large":          {strings.Repeat(" ", strictyaml.MaxBytes+1), "f: the file is larger than 1024 KiB"},
 		"too deep":           {strings.Repeat("[", 70), "f:1:66: lists and mappings are nested more than 64 deep"},
 		"two values":         {"{} {}", "f:1:4: this is not valid JSON: nothing may follow the value that the file holds"},

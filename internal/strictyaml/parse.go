@@ -26,7 +26,7 @@ func (d *Document) parse(data string) *yaml.Node {
 		return nil
 	}
 	if !utf8.ValidString(data) {
-		d.fail(Position{}, ErrInvalid, "the file is not UTF-8 text")
+		d.fail(after(valid(data)), ErrInvalid, "the file is not UTF-8 text; save it as UTF-8")
 		return nil
 	}
 	if at := strings.IndexFunc(data, forbidden); at >= 0 {
@@ -35,7 +35,7 @@ func (d *Document) parse(data string) *yaml.Node {
 		return nil
 	}
 	text := version.ReplaceAllString(data, "$1#")
-	text, d.written = keepBreaks(text)
+	text, d.written = conceal(text)
 	bodies, err := documents(text)
 	switch {
 	case err != nil:
@@ -50,24 +50,33 @@ func (d *Document) parse(data string) *yaml.Node {
 	return nil
 }
 
-// forbidden reports whether r is a character that no YAML file may hold (YAML 1.2.2, section 5.1).
-func forbidden(r rune) bool {
-	switch {
-	case r == '\t', r == '\n', r == '\r', r == '\u0085':
-		return false
+// valid returns what precedes the first byte in text that is not UTF-8.
+func valid(text string) string {
+	for at, r := range text {
+		if _, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
+			return text[:at]
+		}
 	}
-	return unicode.IsControl(r) || r == '\ufffe' || r == '\uffff'
+	return text
+}
+
+// forbidden reports whether r is a character that no YAML file may hold (YAML 1.2.2, section 5.1).
+func forbidden(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
+
+// misread reports whether the parser takes r for the end of a line, as in YAML 1.1, or refuses it, which
+// YAML 1.2 does not.
+func misread(r rune) bool {
+	return r == '\u2028' || r == '\u2029' || r >= 0x7f && r < 0xa0 || r == '\ufffe' || r == '\uffff'
 }
 
 // version matches what precedes a %YAML directive, and its mark. The parser refuses all versions but 1.1,
 // so the directive is made a comment.
 var version = regexp.MustCompile(`\A((?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*)%(?:YAML[ \t]+1\.)`)
 
-// keepBreaks returns text with other characters for those that end lines in YAML 1.1, and so for the
-// parser, but not in YAML 1.2, and a function that puts them back.
-func keepBreaks(text string) (kept string, written func(string) string) {
-	const breaks = "\u0085\u2028\u2029"
-	if !strings.ContainsAny(text, breaks) {
+// conceal returns text with other characters for those that the parser misreads, and a function that
+// puts them back.
+func conceal(text string) (concealed string, written func(string) string) {
+	if !strings.ContainsFunc(text, misread) {
 		return text, func(s string) string { return s }
 	}
 	used := map[rune]bool{}
@@ -76,7 +85,10 @@ func keepBreaks(text string) (kept string, written func(string) string) {
 	}
 	var there, back []string
 	free := unicode.MaxRune - 2 // not all planes fit into MaxBytes
-	for _, r := range breaks {
+	for r := range used {
+		if !misread(r) {
+			continue
+		}
 		for used[free] {
 			free--
 		}

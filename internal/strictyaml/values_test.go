@@ -55,6 +55,7 @@ func TestValues(t *testing.T) {
 		"%YAML 1.2\n---\na: x\n...\n":               `{"a":"x"}`,
 		"# c\r\n\r\n%YAML 1.1 # d\r\n--- x":         `"x"`,
 		"a: |\n  %YAML 1.2\n":                       `{"a":"%YAML 1.2\n"}`,
+		"a: \"x\ufeffy\x7f\u009f\uffff\"":           `{"a":"x` + "\ufeffy\x7f\u009f\uffff" + `"}`, // 5.1: what JSON allows
 		"[a: [x:1, http://y/z, b: 4], c]":           `[{"a":["x:1","http://y/z",{"b":4}]},"c"]`,
 		"a: [\n  x\n  y,\n# c\n  z ]":               `{"a":["x y","z"]}`,
 		"{a, b: , \"c\":1, ? d}":                    `{"a":null,"b":null,"c":1,"d":null}`,
