@@ -14,7 +14,6 @@ import (
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/agents/script"
-	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 )
 
@@ -40,6 +39,20 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) 
 	}
 	defer func() { err = errors.Join(err, transcript.Close()) }()
 	return Run(context.Background(), args[0], in, stdout, stderr, transcript)
+}
+
+// ExitUnexpected is the exit code of a script to which a server did not answer as expected.
+const ExitUnexpected = 3
+
+// ExitCode returns the exit code for an error of [Main].
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, script.ErrAnswer):
+		return ExitUnexpected
+	}
+	return 1
 }
 
 // TurnEnd ends the output of a turn if there may be further prompts. The agent then waits for
@@ -98,31 +111,4 @@ func Run(ctx context.Context, name string, in input.Input, stdout, stderr, event
 	default:
 		return fmt.Errorf("no agent is called %q", name)
 	}
-}
-
-// mock answers each prompt without a model or tools, to try out the rest of an eval. Its
-// wording is that of upstream waza.
-func mock(in input.Input, stdout, events io.Writer) error {
-	w := transcript.NewWriter(events)
-	say := func(prompt, answer string) error {
-		w.Prompt(prompt)
-		w.Say(answer)
-		_, err := io.WriteString(stdout, answer)
-		return err
-	}
-	answer := "Mock response for: " + in.Prompt
-	if in.Files > 0 {
-		answer += fmt.Sprintf("\nAnalyzed %d file(s)", in.Files)
-	}
-	err := say(in.Prompt, answer)
-	for err == nil && in.Next != nil {
-		prompt, ended := in.Next()
-		if errors.Is(ended, io.EOF) {
-			break
-		}
-		if err = ended; err == nil {
-			err = say(prompt, "Mock response for: "+prompt)
-		}
-	}
-	return errors.Join(err, w.Err())
 }

@@ -20,11 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRunByName(t *testing.T) {
 	in := input.Input{
-		Prompt: "count the bolts", Context: json.RawMessage(`{"serial":9007199254740993}`), Files: 2, Workspace: t.TempDir(),
+		Prompt: "count the bolts", Context: json.RawMessage(`{"serial":9007199254740993}`), Workspace: t.TempDir(),
 		Script: json.RawMessage(`[{"say":"{{ prompt }}: {{ context.serial }}"}]`),
 	}
 	for name, want := range map[string]string{
-		evidence.ExecutorMock:   "Mock response for: count the bolts\nAnalyzed 2 file(s)",
+		evidence.ExecutorMock:   "Mock response for: count the bolts\nContext:\n  serial: 9007199254740993",
 		evidence.ExecutorScript: "count the bolts: 9007199254740993",
 	} {
 		t.Run(name, func(t *testing.T) {

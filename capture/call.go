@@ -2,8 +2,10 @@ package capture
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,11 +25,33 @@ type call struct {
 	waiting bool   // for the client to retry with input
 	asTask  bool   // the request asks to run as a task (2025-11-25)
 	ended   int64  // frame that ended it; 0 if there is none
+	expired bool   // its session had ended
 	named   string // the id of the tool use that the client puts into the request
+	early   bool   // when it was made, no list on record told whether there is the tool
 }
 
-func (k *call) note(f evidence.Frame, kind string) {
-	k.Notes = append(k.Notes, fmt.Sprintf("%s: frame %d", kind, f.Seq))
+func (k *call) note(f evidence.Frame, kind string) { k.noteWhy(f, kind, "") }
+
+// wrong notes what is wrong with the answer to k.
+func (k *call) wrong(f evidence.Frame, what error) { k.noteWhy(f, NoteMalformed, what.Error()) }
+
+func (k *call) noteWhy(f evidence.Frame, kind, why string) {
+	note := fmt.Sprintf("%s: frame %d", kind, f.Seq)
+	if why != "" {
+		note += ": " + why
+	}
+	k.Notes = append(k.Notes, note)
+}
+
+// Wrong returns what is wrong with the answer to a call, according to its notes, or "".
+func Wrong(c evidence.Call) string {
+	answer := fmt.Sprintf(": frame %d: ", c.ResponseFrame)
+	for _, note := range slices.Backward(c.Notes) {
+		if _, why, ok := strings.Cut(note, answer); ok {
+			return why
+		}
+	}
+	return ""
 }
 
 func (k *call) end(f evidence.Frame, outcome evidence.Outcome) {
@@ -72,16 +96,17 @@ func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 // settle records the answer to k.
 func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 	k.oddities(f, m)
-	k.ResponseFrame, k.Result, k.Error = f.Seq, f.Result(m.Result), bytes.Clone(errorOf(m))
+	if m.Odd != nil {
+		k.wrong(f, m.Odd)
+	}
+	k.ResponseFrame, k.Result, k.Error = f.Seq, f.Result(m.Result), bytes.Clone(m.Error)
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)
 	case f.Synthetic != "" && f.Synthetic != evidence.SyntheticHidden && f.Synthetic != evidence.SyntheticBudget:
+		k.expired = f.Synthetic == evidence.SyntheticExpired
 		k.end(f, evidence.OutcomeTransportError)
-	case errorOf(m) != nil:
-		if m.Result != nil {
-			k.note(f, NoteMalformed)
-		}
+	case m.Error != nil, m.Result == nil:
 		k.end(f, evidence.OutcomeProtocolError)
 	default:
 		c.settleResult(f, m.Result, k)
@@ -90,8 +115,14 @@ func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 
 func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *call) {
 	fields, ok := members(result)
+	switch {
+	case !ok:
+		k.wrong(f, errors.New("its result is not an object"))
+	case defence.OneMeaning && repeats(result, "isError", "resultType", "content", "structuredContent"):
+		k.wrong(f, errors.New("a key of its result comes twice"))
+		ok = false
+	}
 	if !ok {
-		k.note(f, NoteMalformed)
 		k.end(f, evidence.OutcomeProtocolError)
 		return
 	}
@@ -113,7 +144,7 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 	case "true":
 		k.end(f, evidence.OutcomeToolError)
 	default: // a client that validates results rejects this one
-		k.note(f, NoteInvalidResult)
+		k.noteWhy(f, NoteInvalidResult, "its isError is not a boolean")
 		k.end(f, evidence.OutcomeProtocolError)
 	}
 }
@@ -194,15 +225,16 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 
 // lookUp looks up the tool of k in the catalog of its server. A redacted name names no tool.
 func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
-	listed := c.tools[f.Server]
-	if listed == nil || f.RedactedEnvelope {
+	if f.RedactedEnvelope {
 		return
 	}
+	listed := c.catalog(f)
 	tool, sure := listed.find(c.conversationOf(f), k.Tool, c.blind)
 	if sure {
 		k.Known = new(tool != nil)
 	}
 	if tool == nil {
+		k.early = !sure
 		return
 	}
 	k.ReadOnly = tool.readOnly
@@ -218,6 +250,19 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 			return
 		}
 		k.Valid, k.Invalid = new(found.Valid), found.Misfits
+		for _, why := range found.Unchecked {
+			k.unchecked(why)
+		}
+	}
+}
+
+// hindsight sets what a later list says of the tool of a call that was made before any list.
+func (c *collector) hindsight(k *call) {
+	if !k.early {
+		return
+	}
+	if t := c.tools[k.Server].index[k.Tool]; t != nil && !t.hidden {
+		k.ReadOnly = t.hint
 	}
 }
 
@@ -231,20 +276,12 @@ func arguments(params map[string]json.RawMessage) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// doubt explains why the receiver of a message may parse it differently, or returns "". It
-// checks all of a request, and the parts of a response that determine the outcome.
-func doubt(f evidence.Frame, m jsonrpc.Message) string {
-	if m.Repeated {
-		return "a key of its envelope comes twice"
-	}
-	if f.Dir == evidence.ToClient {
-		if repeats(m.Result, "isError", "resultType", "content", "structuredContent", "tools") {
-			return "a key of its result comes twice"
-		}
-		return ""
-	}
+// doubt explains why a server may parse a message of the agent differently, or returns "".
+func doubt(m jsonrpc.Message) string {
 	name := jsontext.Text(jsontext.Member(m.Params, nameKey(m.Method)))
 	switch {
+	case m.Repeated:
+		return "a key of its envelope comes twice"
 	case !utf8.Valid(m.Raw):
 		return "it is not UTF-8"
 	case strings.Contains(m.Method, "\x00"), strings.Contains(name, "\x00"):
@@ -266,11 +303,11 @@ func isAsked(m jsonrpc.Message) bool {
 
 // oddities notes parts of a message that parsers may read differently.
 func (k *call) oddities(f evidence.Frame, m jsonrpc.Message) {
-	if duplicateKeys(m.Raw) {
+	if !errors.Is(m.Odd, jsonrpc.ErrNotJSON) && duplicateKeys(m.Raw) {
 		k.note(f, NoteDuplicateKey)
 	}
 	if !utf8.Valid(m.Raw) {
-		k.note(f, NoteMalformed)
+		k.noteWhy(f, NoteMalformed, "it is not UTF-8")
 	}
 }
 
@@ -293,6 +330,27 @@ type Read struct {
 	Name         string // the resource's URI, or the prompt's name
 	Outcome      evidence.Outcome
 	RequestFrame int64
+}
+
+// repeat cancels calls that reached no session and were then made in another one: the
+// protocol asks clients for that, so only the last of them counts.
+func repeat(calls []*call) {
+	last := map[int]*call{} // by the number of the first of calls that are alike
+	for _, k := range slices.Backward(calls) {
+		first := cmp.Or(k.SameAs, k.Seq)
+		if again := last[first]; k.expired && again != nil && again.Conn != k.Conn {
+			k.Outcome = evidence.OutcomeCancelled
+			k.Notes = append(k.Notes, fmt.Sprintf("%s: made again as call %d", NoteExpired, again.Seq))
+		}
+		if !k.expired {
+			last[first] = k
+		}
+	}
+}
+
+// isRepeated reports whether repeat cancelled a call.
+func isRepeated(c evidence.Call) bool {
+	return slices.ContainsFunc(c.Notes, func(note string) bool { return strings.HasPrefix(note, NoteExpired) })
 }
 
 func (k *call) read() Read {

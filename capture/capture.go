@@ -38,8 +38,9 @@ type Result struct {
 	Named map[int]string
 }
 
-// Gap is a part of the traffic that could not be understood. Questions about the server's calls
-// then have no certain answer.
+// Gap is a part of the traffic in which a call may lie: a message of the agent that could not be
+// understood, or bytes that were lost. Questions about the server's calls then have no certain
+// answer.
 type Gap struct {
 	Server string // empty if it may be any
 	Frame  int64  // 0 if there is none
@@ -65,7 +66,10 @@ const (
 	NoteCallWithoutID     = "call_without_id"    // a tools/call notification
 	NoteIDReused          = "id_reused"          // two pending requests with the same id
 	NoteDuplicateKey      = "duplicate_key"      // the last value counts
-	NoteMalformed         = "malformed"          // a field of the wrong type
+	NoteMalformed         = "malformed"          // a field of the wrong type, or an answer that is not as specified
+	NoteJunk              = "junk"               // a server sent what is no message
+	NoteRedacted          = "redacted"           // a secret in the envelope of a server's message was redacted
+	NoteExpired           = "session_expired"    // the session had ended; the client made the call in another
 	NoteInvalidResult     = "invalid_result"     // isError is not a boolean, so this is not a valid result
 	NoteRoundUnknown      = "round_unknown"      // a retry of a call that asked for no input
 	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given

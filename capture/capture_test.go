@@ -71,14 +71,31 @@ func TestOutcome(t *testing.T) {
 		notes  []string
 	}{
 		{"answered", []evidence.Frame{up(ask), down(ok)}, evidence.OutcomeOK, nil},
-		{"isError", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":true}}`)}, evidence.OutcomeToolError, nil},
-		{"isError is false", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":false}}`)}, evidence.OutcomeOK, nil},
-		{"isError is a string", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":"true"}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
-		{"isError is a number", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":0}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
-		{"isError is null", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":null}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
-		{"a result that is no object", []evidence.Frame{up(ask), down(`{"id":1,"result":null}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2"}},
-		{"an error beside a result", []evidence.Frame{up(ask), down(`{"id":1,"result":{},"error":{}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2"}},
-		{"a null error beside a result", []evidence.Frame{up(ask), down(`{"id":1,"result":{},"error":null}`)}, evidence.OutcomeOK, nil},
+		{"isError", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"isError":true}}`)}, evidence.OutcomeToolError, nil},
+		{"isError is false", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"isError":false}}`)}, evidence.OutcomeOK, nil},
+		{"isError is a string", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"isError":"true"}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2: its isError is not a boolean"}},
+		{"isError is a number", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"isError":0}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2: its isError is not a boolean"}},
+		{"isError is null", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"isError":null}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2: its isError is not a boolean"}},
+		{"a result that is no object", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":null}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2: it has neither a result nor an error"}},
+		{"a result that is a text", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":"x"}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2: its result is not an object"}},
+		{"an error beside a result", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":-1,"message":"no"}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2: both a result and an error"}},
+		{"a null error beside a result", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{},"error":null}`)}, evidence.OutcomeOK, []string{"malformed: frame 2: its error is null beside a result"}},
+		{"a null result beside an error", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-1,"message":"no"}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2: its result is null beside an error"}},
+		{"a null method beside a result", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"method":null,"result":{}}`)}, evidence.OutcomeOK, []string{"malformed: frame 2: an answer has no method"}},
+		{"a result that looks like a call", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"method":"tools/call","result":{}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2: an answer has no method"}},
+		{"an error code that is a text", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"error":{"code":"E42","message":"no"}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2: the code of its error is not an integer"}},
+		{"NaN in a result", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"mean":NaN}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2: not JSON: invalid character 'N' looking for beginning of value"}},
+		{"an answer that is cut", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"content":[`)}, evidence.OutcomeTransportError, nil},
+		{"no version", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":true}}`)}, evidence.OutcomeToolError, []string{`malformed: frame 2: no "jsonrpc": "2.0"`}},
+		{"another key", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{},"took":3}`)}, evidence.OutcomeOK, []string{`malformed: frame 2: its key "took" is none of JSON-RPC`}},
+		{"an outcome twice", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"isError":true,"isError":false}}`)}, evidence.OutcomeProtocolError, []string{"duplicate_key: frame 2", "malformed: frame 2: a key of its result comes twice"}},
+		{"a result twice", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{},"result":{"isError":true}}`)}, evidence.OutcomeProtocolError, []string{"duplicate_key: frame 2", "malformed: frame 2: a key of its envelope comes twice"}},
+		{"an answer in a batch with junk", []evidence.Frame{up(ask), down(`[3,{"id":1,"result":{}},{"jsonrpc":"2.0","id":5,"result":{}}]`)}, evidence.OutcomeOK, []string{`malformed: frame 2: no "jsonrpc": "2.0"`}},
+		{"an error without an id", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}`), down(ok)}, evidence.OutcomeProtocolError, []string{"duplicate_response: frame 3"}},
+		{"junk before the answer", []evidence.Frame{up(ask), down(`[DONE]`), down(ok)}, evidence.OutcomeOK, nil},
+		{"junk after the answer", []evidence.Frame{up(ask), down(ok), down(`[DONE]`)}, evidence.OutcomeOK, nil},
+		{"junk alone", []evidence.Frame{up(ask), down(`<html>`)}, evidence.OutcomeTransportError, nil},
+		{"more values than are read", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"x":[` + strings.Repeat("1,", 1<<20) + `1]}}`)}, evidence.OutcomeTransportError, nil},
 		{"JSON-RPC error", []evidence.Frame{up(ask), down(failed)}, evidence.OutcomeProtocolError, nil},
 		{"no answer", []evidence.Frame{up(ask)}, evidence.OutcomeTransportError, nil},
 		{"the proxy's timeout", []evidence.Frame{up(ask), synthetic(evidence.SyntheticTimeout, down(failed))}, evidence.OutcomeTimeout, nil},
@@ -99,11 +116,11 @@ func TestOutcome(t *testing.T) {
 		{"a cancellation by the server is of its own request", []evidence.Frame{up(ask), down(cancel), down(ok)}, evidence.OutcomeOK, nil},
 		{"answered twice", []evidence.Frame{up(ask), down(ok), down(failed)}, evidence.OutcomeOK, []string{"duplicate_response: frame 3"}},
 		{"answered on another conversation", []evidence.Frame{up(ask), on("d", down(ok))}, evidence.OutcomeTransportError, nil},
-		{"answered with the id of another type", []evidence.Frame{up(ask), down(`{"id":"1","result":{}}`)}, evidence.OutcomeTransportError, nil},
-		{"answered with the id of the same value", []evidence.Frame{up(ask), down(`{"id":1.0,"result":{}}`)}, evidence.OutcomeOK, nil},
+		{"answered with the id of another type", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":"1","result":{}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2: its id is of another type than the request's"}},
+		{"answered with the id of the same value", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1.0,"result":{}}`)}, evidence.OutcomeOK, nil},
 		{"the client's own answer is none", []evidence.Frame{up(ask), up(ok)}, evidence.OutcomeTransportError, nil},
-		{"duplicate keys", []evidence.Frame{up(ask), down(`{"id":1,"result":{"x":{"a":1,"a":2}}}`)}, evidence.OutcomeOK, []string{"duplicate_key: frame 2"}},
-		{"not UTF-8", []evidence.Frame{up(ask), down("{\"id\":1,\"result\":{\"x\":\"\xff\"}}")}, evidence.OutcomeOK, []string{"malformed: frame 2"}},
+		{"duplicate keys", []evidence.Frame{up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"x":{"a":1,"a":2}}}`)}, evidence.OutcomeOK, []string{"duplicate_key: frame 2"}},
+		{"not UTF-8", []evidence.Frame{up(ask), down("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"\xff\"}}")}, evidence.OutcomeOK, []string{"malformed: frame 2: it is not UTF-8"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := calls(t, test.frames...)
@@ -165,10 +182,6 @@ func TestGaps(t *testing.T) {
 		{"a name that ends in C", up(`{"id":1,"method":"tools/call","params":{"name":"a\u0000b"}}`), "NUL"},
 		{"a method's value that ends in C", up(`{"id":1,"method":"tools/call\u0000","params":{"name":"a"}}`), "NUL"},
 		{"a request that is not UTF-8", up("{\"id\":1,\"method\":\"ping\",\"met\xffhod\":\"tools/call\"}"), "not UTF-8"},
-		{"an outcome twice", down(`{"id":1,"result":{"isError":true,"isError":false}}`), "result comes twice"},
-		{"a result twice", down(`{"id":1,"result":{},"result":{"isError":true}}`), "envelope comes twice"},
-		{"more values than are read", down(`{"id":1,"result":{"x":[` + strings.Repeat("1,", 1<<20) + `1]}}`), "1048576 values"},
-		{"a batch of nothings", down(`[` + strings.Repeat("1,", 5000) + `1]`), "1024 messages"},
 		{"a call that asks for no answer", up(`{"method":"tools/call","params":{"name":"a"}}`), "without an id"},
 		{"a call whose id is none", up(`{"id":true,"method":"tools/call","params":{"name":"a"}}`), "without an id"},
 		{"a direction that is none", frame("sideways", ask), "direction"},
@@ -207,6 +220,33 @@ func TestErrorComesWithWhatWasBefore(t *testing.T) {
 	}
 }
 
+// A call that reached no session counts once it was made in another one, and as a failure if it
+// never was, or if no session takes it.
+func TestExpiredSession(t *testing.T) {
+	expired := func(conn string) []evidence.Frame {
+		return []evidence.Frame{on(conn, up(ask)), on(conn, synthetic(evidence.SyntheticExpired, down(failed)))}
+	}
+	other := strings.Replace(ask, "get", "put", 1)
+	for name, test := range map[string]struct {
+		frames []evidence.Frame
+		want   string
+	}{
+		"made again":           {append(expired("a"), on("b", up(ask)), on("b", down(ok))), "cancelled ok"},
+		"made again and fails": {append(expired("a"), on("b", up(ask)), on("b", down(failed))), "cancelled protocol_error"},
+		"not made again":       {append(expired("a"), on("b", up(other)), on("b", down(ok))), "transport_error ok"},
+		"made before":          {append([]evidence.Frame{on("b", up(ask)), on("b", down(ok))}, expired("a")...), "ok transport_error"},
+		"again and again":      {append(expired("a"), expired("b")...), "transport_error transport_error"},
+	} {
+		var got []string
+		for _, call := range calls(t, test.frames...).Calls {
+			got = append(got, string(call.Outcome))
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %q, want %s", name, got, test.want)
+		}
+	}
+}
+
 func TestIDReusedWhileOpen(t *testing.T) {
 	got := calls(t, up(ask), up(strings.Replace(ask, "get", "put", 1)), down(ok), down(failed))
 	if len(got.Calls) != 2 || got.Calls[0].Outcome != evidence.OutcomeOK || got.Calls[1].Outcome != evidence.OutcomeProtocolError {
@@ -220,7 +260,7 @@ func TestIDReusedWhileOpen(t *testing.T) {
 func TestTaskIsAGap(t *testing.T) {
 	got := calls(t,
 		up(`{"id":1,"method":"tools/call","params":{"name":"slow","task":{"ttl":1}}}`),
-		down(`{"id":1,"result":{"task":{"taskId":"x","status":"working"}}}`))
+		down(`{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"x","status":"working"}}}`))
 	if len(got.Calls) != 1 || len(got.Gaps) != 1 {
 		t.Errorf("calls %v, gaps %v", got.Calls, got.Gaps)
 	}
@@ -229,13 +269,13 @@ func TestTaskIsAGap(t *testing.T) {
 func TestCatalog(t *testing.T) {
 	got := calls(t,
 		up(`{"id":1,"method":"tools/list"}`),
-		down(`{"id":1,"result":{"tools":[{"name":"a","description":"first","inputSchema":{"maximum":1e2}}],"nextCursor":"p"}}`),
+		down(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","description":"first","inputSchema":{"maximum":1e2}}],"nextCursor":"p"}}`),
 		up(`{"id":2,"method":"tools/list","params":{"cursor":"p"}}`),
-		down(`{"id":2,"result":{"tools":[{"name":"b","annotations":{"readOnlyHint":true}},{"title":"no name"}]}}`),
+		down(`{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"b","annotations":{"readOnlyHint":true}},{"title":"no name"}]}}`),
 		up(`{"id":3,"method":"tools/list"}`),
-		down(`{"id":3,"result":{"tools":[{"name":"a","description":"second"}]}}`),
+		down(`{"jsonrpc":"2.0","id":3,"result":{"tools":[{"name":"a","description":"second"}]}}`),
 		up(`{"id":4,"method":"tools/list"}`),
-		down(`{"id":4,"error":{"code":1}}`),
+		down(`{"jsonrpc":"2.0","id":4,"error":{"code":1}}`),
 	)
 	want := []evidence.Tool{
 		{Name: "a", Description: "second", First: 2, Frame: 6},

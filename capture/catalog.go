@@ -34,6 +34,7 @@ type catalog struct {
 type tool struct {
 	*version
 	first, last int64 // frames that listed it
+	hint        *bool // readOnlyHint of the first list that the agent received
 	removed     int64 // frame that ended a list without it; 0 if there is none
 	hidden      bool
 	born        int64                      // frame of the request for the list that had it first
@@ -181,6 +182,9 @@ func (k *catalog) show(f evidence.Frame, l *listing, v *version) bool {
 	if t.born == 0 {
 		t.born = l.asked
 	}
+	if t.hidden {
+		t.hint = v.readOnly
+	}
 	t.hidden, t.removed = false, 0
 	k.update(f, t, v)
 	return true
@@ -220,7 +224,7 @@ func (k *catalog) hide(f evidence.Frame, v *version) bool {
 }
 
 func (k *catalog) add(f evidence.Frame, v *version) *tool {
-	t := &tool{version: v, first: f.Seq, last: f.Seq}
+	t := &tool{version: v, first: f.Seq, last: f.Seq, hint: v.readOnly}
 	k.index[v.name()] = t
 	k.tools = append(k.tools, t)
 	k.bytes[v.sum] = v

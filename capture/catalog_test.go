@@ -2,6 +2,7 @@ package capture_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,14 +173,14 @@ func TestKnownTools(t *testing.T) {
 			a.lists("", "x")
 			a.ids++
 			a.add(evidence.ToServer, `{"id":%d,"method":"tools/list"}`, a.ids)
-			a.add(evidence.ToClient, `{"id":%d,"result":{"tools":{}}}`, a.ids)
+			a.add(evidence.ToClient, `{"jsonrpc":"2.0","id":%d,"result":{"tools":{}}}`, a.ids)
 			a.calls("y")
 		}, "?", "?"},
 		{"a list that failed", func(a, _ *dialogue) {
 			a.lists("", "x")
 			a.ids++
 			a.add(evidence.ToServer, `{"id":%d,"method":"tools/list"}`, a.ids)
-			a.add(evidence.ToClient, `{"id":%d,"error":{"code":-32603,"message":"later"}}`, a.ids)
+			a.add(evidence.ToClient, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32603,"message":"later"}}`, a.ids)
 			a.calls("y")
 		}, "n", "n"},
 	} {
@@ -229,7 +230,7 @@ func TestListThatWasAskedBeforeAChange(t *testing.T) {
 	got := calls(t,
 		up(`{"id":9,"method":"tools/list"}`),
 		down(`{"method":"`+changed+`"}`),
-		down(`{"id":9,"result":{"tools":[]}}`),
+		down(`{"jsonrpc":"2.0","id":9,"result":{"tools":[]}}`),
 		up(ask), down(ok))
 	if known(got) != "?" {
 		t.Errorf("known %s", known(got))
@@ -238,7 +239,7 @@ func TestListThatWasAskedBeforeAChange(t *testing.T) {
 
 // The agent does not know a hidden tool, even if it guesses the name.
 func TestHiddenToolsAreNotKnown(t *testing.T) {
-	const tools = `{"id":2,"result":{"tools":[%s{"name":"b"}]}}`
+	const tools = `{"jsonrpc":"2.0","id":2,"result":{"tools":[%s{"name":"b"}]}}`
 	result := calls(t,
 		up(`{"id":2,"method":"tools/list"}`),
 		seenBy(evidence.SideServer, down(fmt.Sprintf(tools, `{"name":"get","description":"old"},`))),
@@ -270,7 +271,7 @@ func TestReadOnly(t *testing.T) {
 	} {
 		got := calls(t,
 			up(`{"id":0,"method":"tools/list"}`),
-			down(`{"id":0,"result":{"tools":[{"name":"get","annotations":`+annotations+`}]}}`), up(ask), down(ok))
+			down(`{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"get","annotations":`+annotations+`}]}}`), up(ask), down(ok))
 		if hint := value(got.Calls[0].ReadOnly); hint != want {
 			t.Errorf("%s: %s; want %s", annotations, hint, want)
 		}
@@ -288,6 +289,25 @@ func TestCallsGoByTheToolOfTheirTime(t *testing.T) {
 	got := calls(t, frames...).Calls
 	if value(got[0].ReadOnly) != "true" || value(got[0].Valid) != "true" || value(got[1].ReadOnly) != "false" || value(got[1].Valid) != "false" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A call that was made before any list goes by the first one after it.
+func TestCallsBeforeAnyListGoByTheFirst(t *testing.T) {
+	var frames []evidence.Frame
+	a := &dialogue{conn: "a", frames: &frames}
+	a.calls("x")
+	a.calls("y")
+	a.calls("z")
+	a.lists("", `{"name":"x","annotations":{"readOnlyHint":true}}`, `{"name":"y"}`)
+	a.calls("z")
+	a.lists("", `{"name":"x","annotations":{"readOnlyHint":false}}`, `{"name":"y","annotations":{"readOnlyHint":true}}`, `{"name":"z","annotations":{"readOnlyHint":true}}`)
+	var hints []string
+	for _, call := range calls(t, frames...).Calls {
+		hints = append(hints, value(call.ReadOnly))
+	}
+	if want := []string{"true", "unknown", "true", "unknown"}; !slices.Equal(hints, want) {
+		t.Errorf("%q, want %q", hints, want)
 	}
 }
 
@@ -328,6 +348,31 @@ func TestChanges(t *testing.T) {
 			a.lists("", plain)
 			a.lists("", tool(`,"description":"d","inputSchema":{"a":1},"annotations":{}`))
 		}, []string{"4 x annotations →{}"}},
+		{"from writing to reading", func(a, _ *dialogue) {
+			a.lists("", tool(`,"annotations":{"readOnlyHint":false}`))
+			a.lists("", tool(`,"annotations":{"readOnlyHint":true}`))
+		}, []string{`4 x read_only {"readOnlyHint":false}→{"readOnlyHint":true} rug_pull`}},
+		{"from no hint to reading", func(a, _ *dialogue) {
+			a.lists("", tool(``))
+			a.lists("", tool(`,"annotations":{"title":"t","readOnlyHint":true}`))
+		}, []string{`4 x read_only →{"title":"t","readOnlyHint":true} rug_pull`}},
+		{"from a hint that is none to reading", func(a, b *dialogue) {
+			a.lists("", tool(`,"annotations":{"readOnlyHint":"true"}`))
+			b.lists("", tool(`,"annotations":{"readOnlyHint":true}`))
+		}, []string{`4 x read_only {"readOnlyHint":"true"}→{"readOnlyHint":true} rug_pull`}},
+		{"removed and back as a reader", func(a, _ *dialogue) {
+			a.lists("", tool(``))
+			a.lists("")
+			a.lists("", tool(`,"annotations":{"readOnlyHint":true}`))
+		}, []string{"4 x removed →", "6 x added →", `6 x read_only →{"readOnlyHint":true} rug_pull`}},
+		{"a second of the name later, a reader", func(a, _ *dialogue) {
+			a.lists("", tool(``))
+			a.lists("", tool(``), tool(`,"annotations":{"readOnlyHint":true}`))
+		}, []string{`4 x read_only →{"readOnlyHint":true} rug_pull`}},
+		{"from reading to writing", func(a, _ *dialogue) {
+			a.lists("", tool(`,"annotations":{"readOnlyHint":true}`))
+			a.lists("", tool(`,"annotations":{"readOnlyHint":false}`))
+		}, []string{`4 x annotations {"readOnlyHint":true}→{"readOnlyHint":false}`}},
 		{"something else", func(a, _ *dialogue) {
 			a.lists("", plain)
 			a.lists("", tool(`,"description":"d","inputSchema":{"a":1},"title":"X"`))

@@ -45,13 +45,19 @@ func (cs *changes) compare(f evidence.Frame, before, after *version) {
 	if !schema {
 		cs.add(f, name, evidence.ChangedInputSchema, string(was.InputSchema), string(is.InputSchema))
 	}
-	if !hints {
+	switch {
+	case reads(after) && !reads(before):
+		cs.add(f, name, evidence.ChangedToReadOnly, string(was.Annotations), string(is.Annotations))
+	case !hints:
 		cs.add(f, name, evidence.ChangedAnnotations, string(was.Annotations), string(is.Annotations))
 	}
 	if described && schema && hints {
 		cs.add(f, name, evidence.ChangedOther, "", "")
 	}
 }
+
+// reads reports whether a tool is listed as one that only reads.
+func reads(v *version) bool { return v.readOnly != nil && *v.readOnly }
 
 // maxDiffering is how many bytes of each side of a change are kept.
 const maxDiffering = 400

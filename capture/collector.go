@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,19 +77,30 @@ func (c *collector) note(f evidence.Frame, kind string) {
 }
 
 func (c *collector) frame(f evidence.Frame) {
+	fromServer := f.Dir == evidence.ToClient
 	switch {
+	case f.RedactedEnvelope && fromServer: // a call does not come from a server, and an answer without its id is none
+		c.noise(f, NoteRedacted)
 	case f.RedactedEnvelope:
 		c.gap(f, "a secret in its id, its method or its tool's name was redacted")
+	}
+	switch {
 	case f.Truncated > 0:
 		c.gap(f, fmt.Sprintf("%d bytes of it were not kept", f.Truncated))
-		return
-	case f.Dir != evidence.ToServer && f.Dir != evidence.ToClient:
+	case !fromServer && f.Dir != evidence.ToServer:
 		c.gap(f, fmt.Sprintf("direction %q", f.Dir))
-		return
 	case f.Synthetic != "" && len(f.Raw) == 0:
 		c.broken(f)
-		return
-	case defence.FewValues && jsontext.MoreThan(jsontext.MaxValues, f.Raw):
+	case fromServer:
+		c.heard(f)
+	default:
+		c.sent(f)
+	}
+}
+
+// sent reads a message of the agent. What cannot be read is a gap, since it may be a call.
+func (c *collector) sent(f evidence.Frame) {
+	if tooMany(f) {
 		c.gap(f, fmt.Sprintf("it has more than %d values", jsontext.MaxValues))
 		return
 	}
@@ -103,11 +115,43 @@ func (c *collector) frame(f evidence.Frame) {
 			c.gap(f, err.Error())
 			continue
 		}
-		if why := doubt(f, m); defence.OneMeaning && why != "" {
+		if why := doubt(m); defence.OneMeaning && why != "" {
 			c.gap(f, why)
 		}
 		c.message(f, m)
 	}
+}
+
+// heard reads a message of a server. What cannot be read is no gap: it is not a call, and no
+// client takes it for an answer. A call that it should have answered has no reply.
+func (c *collector) heard(f evidence.Frame) {
+	if tooMany(f) {
+		c.noise(f, NoteJunk)
+		return
+	}
+	messages, _, err := jsonrpc.Hear(f.Raw)
+	if err != nil {
+		c.noise(f, NoteJunk)
+		return
+	}
+	for _, m := range messages {
+		if m.Method != "" && (m.Repeated || m.Misread != nil) || m.Odd != nil && m.ID.Key == "" {
+			c.noise(f, NoteMalformed)
+		}
+		c.message(f, m)
+	}
+}
+
+// noise notes a message of a server that has no certain meaning. A client may have read it as
+// a list.
+func (c *collector) noise(f evidence.Frame, kind string) {
+	c.catalog(f).blind = f.Seq
+	c.note(f, kind)
+}
+
+// tooMany reports whether a message has too many values to be read.
+func tooMany(f evidence.Frame) bool {
+	return defence.FewValues && jsontext.MoreThan(jsontext.MaxValues, f.Raw)
 }
 
 func (c *collector) message(f evidence.Frame, m jsonrpc.Message) {
@@ -160,7 +204,15 @@ func (c *collector) request(f evidence.Frame, m jsonrpc.Message) {
 }
 
 func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
-	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
+	conn := connID{f.Server, f.Conn}
+	id := requestID{conn, m.ID.Key}
+	if twin := (requestID{conn, m.ID.Twin()}); len(c.open[id]) == 0 && len(c.open[twin]) > 0 {
+		id, m.Result, m.Error = twin, nil, nil
+		m.Odd = errOtherType
+	}
+	if m.ID.Key == "" && m.Error != nil {
+		id = c.only(conn)
+	}
 	if !defence.OwnConversation && len(c.open[id]) == 0 {
 		for other := range c.open {
 			if other.key == m.ID.Key {
@@ -185,9 +237,31 @@ func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
 	switch {
 	case r.call != nil:
 		c.settle(f, m, r.call)
-	case r.list:
+		return
+	case m.Odd != nil && m.Result == nil && m.Error == nil:
+		c.noise(f, NoteMalformed)
+	case m.Odd != nil:
+		c.note(f, NoteMalformed)
+	}
+	if r.list {
 		c.list(f, r, m.Result)
 	}
+}
+
+var errOtherType = errors.New("its id is of another type than the request's")
+
+// only returns the id of the only open request of a conversation, or one that is not open.
+func (c *collector) only(conn connID) (id requestID) {
+	for open := range c.open {
+		if open.connID != conn {
+			continue
+		}
+		if id.key != "" || len(c.open[open]) > 1 {
+			return requestID{}
+		}
+		id = open
+	}
+	return id
 }
 
 // regained returns last, the latest request with an ID, if its client disconnected and has
@@ -301,10 +375,12 @@ func (c *collector) finish() Result {
 			k.Outcome = evidence.OutcomeTransportError
 		}
 	}
+	repeat(c.calls)
 	numberIncidents(c.calls)
 	result := Result{Catalogs: []evidence.Catalog{}, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
 	result.Calls = slices.Grow(result.Calls, len(c.calls))
 	for _, k := range c.calls {
+		c.hindsight(k)
 		result.Calls = append(result.Calls, k.Call)
 		if k.named != "" {
 			result.Named[k.Seq] = k.named

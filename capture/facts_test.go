@@ -66,13 +66,13 @@ func script(t *testing.T, text string) []evidence.Frame {
 		case "*": // with other arguments
 			frames = append(frames, up(fmt.Sprintf(`{"id":%s,"method":"tools/call","params":{"name":%q,"arguments":{"n":2}}}`, id, tool)))
 		case "ok":
-			frames = append(frames, down(fmt.Sprintf(`{"id":%s,"result":{}}`, id)))
+			frames = append(frames, down(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id)))
 		case "bad":
-			frames = append(frames, down(fmt.Sprintf(`{"id":%s,"result":{"isError":true}}`, id)))
+			frames = append(frames, down(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"isError":true}}`, id)))
 		case "err":
-			frames = append(frames, down(fmt.Sprintf(`{"id":%s,"error":{"code":1}}`, id)))
+			frames = append(frames, down(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":1}}`, id)))
 		case "slow":
-			frames = append(frames, synthetic(evidence.SyntheticTimeout, down(fmt.Sprintf(`{"id":%s,"error":{"code":1}}`, id))))
+			frames = append(frames, synthetic(evidence.SyntheticTimeout, down(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":1}}`, id))))
 		case "cancel":
 			frames = append(frames, up(fmt.Sprintf(`{"method":"notifications/cancelled","params":{"requestId":%s}}`, id)))
 		case "gone":
@@ -148,17 +148,17 @@ func TestReads(t *testing.T) {
 	got := calls(t,
 		up(`{"id":1,"method":"resources/read","params":{"uri":"file:///a"}}`),
 		up(`{"id":2,"method":"prompts/get","params":{"name":"greet","arguments":{"who":"you"}}}`),
-		down(`{"id":2,"result":{"messages":[]}}`),
-		down(`{"id":1,"error":{"code":-32002,"message":"not found"}}`),
+		down(`{"jsonrpc":"2.0","id":2,"result":{"messages":[]}}`),
+		down(`{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"not found"}}`),
 		up(`{"id":3,"method":"resources/read","params":{"uri":"file:///b"}}`),
 		up(`{"method":"notifications/cancelled","params":{"requestId":3}}`),
 		up(`{"id":4,"method":"prompts/get","params":{"name":"ask"}}`),
-		down(`{"id":4,"result":{"resultType":"input_required","requestState":"s"}}`),
+		down(`{"jsonrpc":"2.0","id":4,"result":{"resultType":"input_required","requestState":"s"}}`),
 		up(`{"id":5,"method":"prompts/get","params":{"name":"ask","requestState":"s"}}`),
-		down(`{"id":5,"result":{"resultType":"complete","messages":[]}}`),
+		down(`{"jsonrpc":"2.0","id":5,"result":{"resultType":"complete","messages":[]}}`),
 		up(`{"id":6,"method":"tools/call","params":{"name":"ask","requestState":"s"}}`),
 		up(`{"method":"resources/read","params":{"uri":"file:///c"}}`),
-		up(`{"id":7,"method":"resources/list"}`), down(`{"id":7,"result":{"resources":[]}}`),
+		up(`{"id":7,"method":"resources/list"}`), down(`{"jsonrpc":"2.0","id":7,"result":{"resources":[]}}`),
 	)
 	want := []capture.Read{
 		{Kind: "resource", Server: "s", Name: "file:///a", Outcome: evidence.OutcomeProtocolError, RequestFrame: 1},

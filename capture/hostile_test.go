@@ -41,7 +41,7 @@ func TestTooManyTools(t *testing.T) {
 	heavytest.Mark(t)
 	frames := []evidence.Frame{
 		up(`{"id":1,"method":"tools/list"}`),
-		down(`{"id":1,"result":{"tools":[` + tools(200_000, "d") + `]}}`),
+		down(`{"jsonrpc":"2.0","id":1,"result":{"tools":[` + tools(200_000, "d") + `]}}`),
 		up(`{"id":2,"method":"tools/call","params":{"name":"t1"}}`),
 		up(`{"id":3,"method":"tools/call","params":{"name":"t199999"}}`),
 	}
@@ -66,7 +66,7 @@ func TestListedAgainAndAgain(t *testing.T) {
 		within(t, 2*time.Minute, func() {
 			result, err := capture.Calls(func(yield func(evidence.Frame, error) bool) {
 				for i := range int64(200) {
-					request, answer := up(`{"id":1,"method":"tools/list"}`), down(`{"id":1,"result":{"tools":[`+pages[int(i)%kinds]+`]}}`)
+					request, answer := up(`{"id":1,"method":"tools/list"}`), down(`{"jsonrpc":"2.0","id":1,"result":{"tools":[`+pages[int(i)%kinds]+`]}}`)
 					request.Seq, answer.Seq = 2*i+1, 2*i+2
 					if !yield(request, nil) || !yield(answer, nil) {
 						return
@@ -100,10 +100,10 @@ func TestMessagesOfNothingButValues(t *testing.T) {
 		"of arguments":    {up(`{"id":1,"method":"tools/call","params":{"name":"x","arguments":{` + members + `}}}`)},
 		"of a batch":      {up(`[` + elements + `]`)},
 		"of a state":      {up(`{"id":1,"method":"tools/call","params":{"name":"x","requestState":[` + elements + `]}}`)},
-		"of a result":     {up(ask), down(`{"id":1,"result":{` + members + `}}`)},
-		"of content":      {up(ask), down(`{"id":1,"result":{"content":[` + objects + `]}}`)},
-		"of a list":       {up(`{"id":1,"method":"tools/list"}`), down(`{"id":1,"result":{"tools":[` + elements + `]}}`)},
-		"of a tool":       {up(`{"id":1,"method":"tools/list"}`), down(`{"id":1,"result":{"tools":[{"name":"x","inputSchema":[` + elements + `]}]}}`)},
+		"of a result":     {up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{` + members + `}}`)},
+		"of content":      {up(ask), down(`{"jsonrpc":"2.0","id":1,"result":{"content":[` + objects + `]}}`)},
+		"of a list":       {up(`{"id":1,"method":"tools/list"}`), down(`{"jsonrpc":"2.0","id":1,"result":{"tools":[` + elements + `]}}`)},
+		"of a tool":       {up(`{"id":1,"method":"tools/list"}`), down(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"x","inputSchema":[` + elements + `]}]}}`)},
 		"of no JSON":      {up(`[` + elements)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestMessagesOfNothingButValues(t *testing.T) {
 			if took := after.TotalAlloc - before.TotalAlloc; took > size/4 {
 				t.Errorf("%d MiB were taken", took>>20)
 			}
-			if len(got.Gaps) != 1 {
-				t.Errorf("gaps %v", got.Gaps)
+			if len(got.Gaps)+len(got.Notes) != 1 {
+				t.Errorf("gaps %v, notes %v", got.Gaps, got.Notes)
 			}
 		})
 	}
@@ -156,7 +156,7 @@ func TestManyConversationsWithLongLists(t *testing.T) {
 			conn := fmt.Sprint(i)
 			_ = next(conn, `{"id":0,"method":"initialize"}`, evidence.ToServer) &&
 				next(conn, `{"id":1,"method":"tools/list"}`, evidence.ToServer) &&
-				next(conn, fmt.Sprintf(`{"id":1,"result":{"tools":[{"name":"own%d"},%s]}}`, i, page), evidence.ToClient)
+				next(conn, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"own%d"},%s]}}`, i, page), evidence.ToClient)
 		}
 		_ = next("199", `{"id":2,"method":"tools/call","params":{"name":"t4999"}}`, evidence.ToServer) &&
 			next("199", `{"id":3,"method":"tools/call","params":{"name":"none"}}`, evidence.ToServer)

@@ -6,7 +6,6 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json/jsontext"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // members returns the members of a JSON object, and false if raw is not an object. Keys are
@@ -60,14 +59,6 @@ func duplicateKeys(raw []byte) bool {
 }
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
-
-// errorOf returns the error of a response, or nil if there is none or it is null.
-func errorOf(m jsonrpc.Message) json.RawMessage {
-	if isNull(m.Error) {
-		return nil
-	}
-	return m.Error
-}
 
 // Equal reports whether a and b are the same JSON value according to [jsontext.Equal]. An absent
 // value only equals an absent one, and invalid JSON equals nothing.

@@ -226,7 +226,7 @@ func validJSON(raw json.RawMessage) json.RawMessage {
 func (p *Pairing) unreported() []int {
 	var seqs []int
 	for i, call := range p.calls {
-		if !p.taken[i] {
+		if !p.taken[i] && !isRepeated(call) {
 			seqs = append(seqs, call.Seq)
 		}
 	}

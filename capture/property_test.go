@@ -29,17 +29,17 @@ func conversation(t *rapid.T, conn string) []evidence.Frame {
 		add(evidence.ToServer, `{"id":%d,"method":"tools/call","params":{"name":"t%d"}}`, id, id%2)
 		switch rapid.SampledFrom([]string{"ok", "error", "tool error", "cancel", "round", "lost"}).Draw(t, "end") {
 		case "ok":
-			add(evidence.ToClient, `{"id":%d,"result":{}}`, id)
+			add(evidence.ToClient, `{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
 		case "error":
-			add(evidence.ToClient, `{"id":%d,"error":{"code":1}}`, id)
+			add(evidence.ToClient, `{"jsonrpc":"2.0","id":%d,"error":{"code":1,"message":"no"}}`, id)
 		case "tool error":
-			add(evidence.ToClient, `{"id":%d,"result":{"isError":true}}`, id)
+			add(evidence.ToClient, `{"jsonrpc":"2.0","id":%d,"result":{"isError":true}}`, id)
 		case "cancel":
 			add(evidence.ToServer, `{"method":"notifications/cancelled","params":{"requestId":%d}}`, id)
 		case "round":
-			add(evidence.ToClient, `{"id":%d,"result":{"resultType":"input_required","inputRequests":{}}}`, id)
+			add(evidence.ToClient, `{"jsonrpc":"2.0","id":%d,"result":{"resultType":"input_required","inputRequests":{}}}`, id)
 			add(evidence.ToServer, `{"id":"r%d","method":"tools/call","params":{"name":"t%d","inputResponses":{}}}`, id, id%2)
-			add(evidence.ToClient, `{"id":"r%d","result":{}}`, id)
+			add(evidence.ToClient, `{"jsonrpc":"2.0","id":"r%d","result":{}}`, id)
 		}
 	}
 	return frames
@@ -139,9 +139,9 @@ func TestListsAreComparedByValue(t *testing.T) {
 func FuzzCalls(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":1,"method":"tools/list","params":{"cursor":"p"}}`, `{"method":"notifications/tools/list_changed"}`,
-		`{"id":1,"result":{"tools":[{"name":"get","inputSchema":{"required":["x"]}},{"name":"get"}],"nextCursor":"p"}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"get","inputSchema":{"required":["x"]}},{"name":"get"}],"nextCursor":"p"}}`,
 		`{"id":1,"method":"resources/read","params":{"uri":"a:b"}}`,
-		ask, ok, cancel, failed, needsInput, retry, "[" + ask + "," + ask + "]", `{"id":1,"result":{"tools":[{"name":"a"}]}}`,
+		ask, ok, cancel, failed, needsInput, retry, "[" + ask + "," + ask + "]", `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"}]}}`,
 	} {
 		f.Add([]byte(ask), []byte(seed), byte(0))
 		f.Add([]byte(seed), []byte(ok), byte(3))
@@ -184,7 +184,7 @@ func FuzzChecks(f *testing.F) {
 		}
 		frames := []evidence.Frame{
 			up(`{"id":0,"method":"tools/list"}`),
-			down(fmt.Sprintf(`{"id":0,"result":{"tools":[{"name":"x","inputSchema":%s}]}}`, schema)),
+			down(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"x","inputSchema":%s}]}}`, schema)),
 			up(fmt.Sprintf(`{"id":1,"method":"tools/call","params":{"name":"x","arguments":%s}}`, arguments)),
 			down(ok),
 		}
@@ -226,7 +226,7 @@ func TestManyAlikeRounds(t *testing.T) {
 	for i := range 10_000 {
 		frames = append(frames,
 			up(fmt.Sprintf(`{"id":%d,"method":"tools/call","params":{"name":"a"}}`, i)),
-			down(fmt.Sprintf(`{"id":%d,"result":{"resultType":"input_required","requestState":"s"}}`, i)))
+			down(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"resultType":"input_required","requestState":"s"}}`, i)))
 	}
 	for i := range 10_000 {
 		frames = append(frames, up(fmt.Sprintf(`{"id":"r%d","method":"tools/call","params":{"name":"a","requestState":"s"}}`, i)))

@@ -9,13 +9,15 @@ import (
 )
 
 const (
-	needsInput = `{"id":1,"result":{"resultType":"input_required","inputRequests":{"q":{}},"requestState":"S1"}}`
+	needsInput = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"q":{}},"requestState":"S1"}}`
 	retry      = `{"id":2,"method":"tools/call","params":{"name":"get","arguments":{ "n":1 },"inputResponses":{"q":{}},"requestState":"S1"}}`
-	needsMore  = `{"id":2,"result":{"resultType":"input_required","requestState":"S2"}}`
+	needsMore  = `{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","requestState":"S2"}}`
 	retryAgain = `{"id":3,"method":"tools/call","params":{"name":"get","arguments":{"n":1},"requestState":"S2"}}`
 )
 
-func complete(id string) string { return `{"id":` + id + `,"result":{"resultType":"complete"}}` }
+func complete(id string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete"}}`
+}
 
 func TestRounds(t *testing.T) {
 	type call struct {
@@ -63,7 +65,7 @@ func TestRounds(t *testing.T) {
 		},
 		{
 			"a session knows no rounds",
-			[]evidence.Frame{up(`{"id":0,"method":"initialize"}`), down(`{"id":0,"result":{}}`), up(ask), down(needsInput)},
+			[]evidence.Frame{up(`{"id":0,"method":"initialize"}`), down(`{"jsonrpc":"2.0","id":0,"result":{}}`), up(ask), down(needsInput)},
 			[]call{{evidence.OutcomeOK, 0, 3, 4, nil}},
 		},
 	} {

@@ -20,7 +20,7 @@ func checked(t *testing.T, schema, arguments string) evidence.Call {
 	t.Helper()
 	result := calls(t,
 		up(`{"id":0,"method":"tools/list"}`),
-		down(`{"id":0,"result":{"tools":[{"name":"get","inputSchema":`+schema+`}]}}`),
+		down(`{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"get","inputSchema":`+schema+`}]}}`),
 		up(`{"id":1,"method":"tools/call","params":{"name":"get","arguments":`+arguments+`}}`),
 		down(ok),
 	)
@@ -103,9 +103,6 @@ func TestArgumentsThatAreNotChecked(t *testing.T) {
 		{"a dialect from the network", `{"$schema":"http://192.0.2.1/dialect.json"}`, `{}`, `refers to "http://192.0.2.1/dialect.json", which is not loaded`},
 		{"a base on the network", `{"$id":"http://192.0.2.1/a/","$ref":"b.json"}`, `{}`, `refers to "b.json", which is not loaded`},
 		{"a place that is not there", `{"$ref":"#/$defs/none"}`, `{}`, "is not a valid JSON Schema"},
-		{"a pattern that is no RE2", `{"properties":{"a":{"pattern":"^(?!x)"}}}`, `{"a":"y"}`, "not an RE2 regular expression"},
-		{"a pattern that is too large", `{"properties":{"a":{"pattern":"((a{30}){30}){30}"}}}`, `{"a":"y"}`, "or is too large"},
-		{"a pattern for names that is none", `{"patternProperties":{"(?!x)":{}}}`, `{"a":"y"}`, "not an RE2 regular expression"},
 		{"a deep schema", `{"properties":` + nested(70) + `}`, `{}`, "nested deeper"},
 		{"deep arguments", `{}`, nested(9000), "arguments nested deeper"},
 		{"a wide schema", `{"anyOf":[` + many + `]}`, `{}`, "more than 4096 parts"},
@@ -149,10 +146,22 @@ func TestSchemasLoadNoFile(t *testing.T) {
 	}
 }
 
+// A pattern that cannot be applied is noted, and the rest of its schema is checked.
+func TestPatternsThatAreNotChecked(t *testing.T) {
+	const odd = `{"properties":{"a":{"pattern":"a\\Z"},"b":{"type":"string"}}}`
+	for arguments, valid := range map[string]string{`{"a":"x"}`: "true", `{"a":"x","b":1}`: "false", `{"a":1}`: "true"} {
+		call := checked(t, odd, arguments)
+		noted := len(call.Notes) == 1 && strings.Contains(call.Notes[0], `unchecked: the pattern "a\\Z" of the input schema is not`)
+		if value(call.Valid) != valid || noted != strings.Contains(arguments, `"x"`) {
+			t.Errorf("%s: valid %s, invalid %q, notes %q", arguments, value(call.Valid), call.Invalid, call.Notes)
+		}
+	}
+}
+
 // Without an input schema there is nothing to hold arguments against.
 func TestNoInputSchema(t *testing.T) {
 	call := calls(t,
-		up(`{"id":0,"method":"tools/list"}`), down(`{"id":0,"result":{"tools":[{"name":"get"}]}}`), up(ask)).Calls[0]
+		up(`{"id":0,"method":"tools/list"}`), down(`{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"get"}]}}`), up(ask)).Calls[0]
 	if want := []string{"unchecked: the tool has no input schema"}; call.Valid != nil || !cmp.Equal(call.Notes, want) {
 		t.Errorf("%+v", call)
 	}
@@ -160,7 +169,7 @@ func TestNoInputSchema(t *testing.T) {
 
 // A secret that was taken out may be what made arguments fit, or not.
 func TestRedactedArgumentsAreNotChecked(t *testing.T) {
-	const list, tools = `{"id":0,"method":"tools/list"}`, `{"id":0,"result":{"tools":[{"name":"get","inputSchema":{"properties":{"n":{"type":"string"}}}}]}}`
+	const list, tools = `{"id":0,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":0,"result":{"tools":[{"name":"get","inputSchema":{"properties":{"n":{"type":"string"}}}}]}}`
 	redacted := func(f evidence.Frame) evidence.Frame { f.Redacted = 1; return f }
 	for _, frames := range [][]evidence.Frame{
 		{up(list), down(tools), redacted(up(ask)), down(ok)},

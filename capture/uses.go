@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -43,31 +44,52 @@ func (u Use) Names() []string {
 	return slices.Compact([]string{u.Tool, u.FullName()})
 }
 
-// Uses returns the tool uses of the agent: the captured calls in order, then builtin tools
-// in the order of the transcript. Claims about MCP calls in the transcript are ignored,
-// since they are not evidence. A bare name of a server's tool without a matching call
-// counts as a builtin tool.
+// Uses returns the tool uses of the agent in the order in which they were made, as far as that is
+// known: captured calls in their order, with builtin tools, which are in the order of the
+// transcript, where the transcript reports them among the calls. Claims about MCP calls in the
+// transcript are ignored, since they are not evidence. A bare name of a server's tool without a
+// matching call counts as a builtin tool.
 func (p *Pairing) Uses() []Use {
-	var uses []Use
-	for i := range p.calls {
-		call := &p.calls[i]
-		uses = append(uses, Use{
-			Source: "mcp:" + call.Server, Call: call, Tool: call.Tool,
-			Arguments: call.Arguments, Result: call.Result, OK: call.Outcome == evidence.OutcomeOK, Failed: call.Outcome.Failed(),
-		})
-	}
-	for i, place := range p.places() {
-		uses[i].Reported = place
-	}
+	var own, all []Use
 	for i, t := range p.reported {
 		if p.builtin(i) && t.name != reportIntent {
-			uses = append(uses, Use{
+			own = append(own, Use{
 				Source: source(t.name), ID: t.id, Reported: i + 1, Tool: t.name,
 				Arguments: t.arguments, Result: evidence.NewResult(t.result), OK: t.success != nil && *t.success, Failed: t.success != nil && !*t.success,
 			})
 		}
 	}
-	return uses
+	places := p.places()
+	about := p.about(places)
+	for i := range p.calls {
+		call := &p.calls[i]
+		for len(own) > 0 && own[0].Reported < about[i] {
+			all, own = append(all, own[0]), own[1:]
+		}
+		use := Use{
+			Source: "mcp:" + call.Server, Call: call, Reported: places[i], Tool: call.Tool,
+			Arguments: call.Arguments, Result: call.Result, OK: call.Outcome == evidence.OutcomeOK, Failed: call.Outcome.Failed(),
+		}
+		all = append(all, use)
+	}
+	return append(all, own...)
+}
+
+// about returns where in the transcript each call belongs: at its place, or if that is not known,
+// where the use is that it was paired with, but not behind a later call's place.
+func (p *Pairing) about(places []int) []int {
+	about := make([]int, len(p.calls))
+	for i, call := range p.call {
+		if call != none {
+			about[call] = i + 1
+		}
+	}
+	last := len(p.reported) + 1
+	for i := len(about) - 1; i >= 0; i-- {
+		last = cmp.Or(places[i], last)
+		about[i] = cmp.Or(places[i], min(about[i], last))
+	}
+	return about
 }
 
 // reportIntent is a tool with which Copilot announces what it is about to do. As in

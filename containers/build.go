@@ -19,6 +19,7 @@ import (
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/hint"
 )
@@ -193,9 +194,10 @@ func readBuild(output io.ReadCloser, redact func(string) string) (id string, err
 	return id, err
 }
 
-// buildLog keeps the last lines that programs in a build wrote, without those of the engine's
-// builder, frames of Node.js's stacks and colors.
+// buildLog keeps the current step of a build and the last lines that its programs wrote, without those
+// of the engine's builder, frames of Node.js's stacks and colors.
 type buildLog struct {
+	step  string // its number and its instruction; empty before the first
 	lines []string
 	hint  string // for the first line that a hint is known for
 }
@@ -203,17 +205,24 @@ type buildLog struct {
 const (
 	logLines = 15
 	logWidth = 300
+	maxStep  = 120 // bytes of an instruction
 )
 
 var (
-	builderLine = regexp.MustCompile(`^(Step [0-9]+/|--->|Removing intermediate container |Removed intermediate container )`)
+	stepLine    = regexp.MustCompile(`^(?i:step) ([0-9]+/[0-9]+) ?: (.+)`)
+	builderLine = regexp.MustCompile(`^(--->|Removing intermediate container |Removed intermediate container )`)
+	exitCode    = regexp.MustCompile(`(?s)^The command '.*' (returned a non-zero code: [0-9]+)$`)
 	stackFrame  = regexp.MustCompile(`^(?:npm (?:error|ERR!) +)?(?:gyp ERR! stack +)?at .*\(.*\)$`)
 	colour      = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
-func (t *buildLog) add(text string) {
-	for line := range strings.Lines(text) {
+func (t *buildLog) add(printed string) {
+	for line := range strings.Lines(printed) {
 		line = strings.TrimSpace(colour.ReplaceAllString(line, ""))
+		if step := stepLine.FindStringSubmatch(line); step != nil {
+			*t = buildLog{step: fmt.Sprintf("step %s, %s,", step[1], text.Shorten(step[2], maxStep))}
+			continue
+		}
 		if line == "" || builderLine.MatchString(line) || stackFrame.MatchString(line) {
 			continue
 		}
@@ -223,13 +232,20 @@ func (t *buildLog) add(text string) {
 	t.lines = t.lines[max(0, len(t.lines)-logLines):]
 }
 
-// why returns the last lines. If there are none, it returns the engine's error, which repeats
-// the command.
+// why returns which step failed, what the engine says of that, and the step's last lines.
 func (t *buildLog) why(engine string) string {
-	if len(t.lines) == 0 {
-		return engine
+	why := engine
+	if t.step != "" {
+		if code := exitCode.FindStringSubmatch(engine); code != nil { // the engine repeats the command
+			why = t.step + " " + code[1]
+		} else {
+			why = t.step + " failed: " + engine
+		}
 	}
-	return hint.Add(errors.New("the build says:\n"+strings.Join(t.lines, "\n")), t.hint).Error()
+	if len(t.lines) > 0 {
+		why += "; the build says:\n" + strings.Join(t.lines, "\n")
+	}
+	return hint.Add(errors.New(why), t.hint).Error()
 }
 
 // dropStages removes what the classic builder keeps of the run's builds, except the wanted

@@ -273,6 +273,27 @@ func TestBuildLogStacks(t *testing.T) {
 	}
 }
 
+// TestBuildLogSteps checks that the step that failed is told of, and what others printed is not.
+func TestBuildLogSteps(t *testing.T) {
+	const before = "Step 1/4 : FROM x\n ---> 1\nStep 2/4 : RUN npm ci\ninstalled 12 packages\n ---> 2\n"
+	for _, test := range []struct{ printed, engine, want string }{
+		{before + "Step 3/4 : COPY none /\n", "COPY failed: file not found in build context: stat none: file does not exist", "step 3/4, COPY none /, failed: COPY failed: file not found in build context: stat none: file does not exist"},
+		{before + "Step 3/4 : RUN make it\n ---> Running in 1\nmake: oops\n", "The command '/bin/sh -c make it' returned a non-zero code: 2", "step 3/4, RUN make it, returned a non-zero code: 2; the build says:\nmake: oops"},
+		{before + "Step 3/4 : RUN false\n", "The command '/bin/sh -c false' returned a non-zero code: 1", "step 3/4, RUN false, returned a non-zero code: 1"},
+		{"Step 1/4 : FROM none\n", "pull access denied for none", "step 1/4, FROM none, failed: pull access denied for none"},
+		{"STEP 2/4: ADD http://x.invalid/y /\n", "ADD failed: Get: no such host", "step 2/4, ADD http://x.invalid/y /, failed: ADD failed: Get: no such host"},
+		{before + "Step 3/4 : USER nobody\n", "no space left on device", "step 3/4, USER nobody, failed: no space left on device"},
+		{"", "dockerfile parse error line 1: unknown instruction: FORM", "dockerfile parse error line 1: unknown instruction: FORM"},
+		{"", "", ""},
+	} {
+		var log buildLog
+		log.add(test.printed)
+		if got := log.why(test.engine); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
 // TestBuildHints has what programs print in builds that fail, and what is to be said of it.
 func TestBuildHints(t *testing.T) {
 	for _, test := range []struct{ printed, want string }{
@@ -289,7 +310,7 @@ func TestBuildHints(t *testing.T) {
 	} {
 		var log buildLog
 		log.add(test.printed)
-		if _, hint, _ := strings.Cut(log.why(""), "\nhint: "); !strings.Contains(hint, test.want) || test.want == "" && hint != "" {
+		if _, hint, _ := strings.Cut(log.why("x"), "\nhint: "); !strings.Contains(hint, test.want) || test.want == "" && hint != "" {
 			t.Errorf("%q: hint %q, want %q", test.printed, hint, test.want)
 		}
 	}

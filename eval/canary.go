@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -111,7 +112,7 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 	case p.File != "" && p.Server != "" && (!path.IsAbs(p.File) || path.Clean(p.File) != p.File || strings.ContainsRune(p.File, 0)):
 		c.doc.Problemf(at.With("file"), "canary %q: file %q must be an absolute path in the server's container", name, p.File)
 	case p.File != "" && p.Server != "" && c.eval.Local:
-		c.doc.Problemf(at, "canary %q: a file of server %q is in its container: it needs --isolate", name, p.Server)
+		c.eval.needContainer(c.doc, at, fmt.Sprintf("canary %q: a file of server %q is in its container", name, p.Server), "")
 	}
 	if p.Server == "" {
 		return

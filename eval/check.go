@@ -35,6 +35,10 @@ func (c checker) config(config Config) {
 	checkJudge(c.doc, config.Judge)
 	c.canaries(config.Canaries)
 	c.metrics()
+	if injects := config.InjectSkillBody; config.SkillRouting && (injects == nil || *injects) {
+		at := strictyaml.Path{"config", "trigger_skill_routing"}
+		c.doc.Warnf(at, "%s has no effect in tasks, since the skill's text is in the prompt; set config.inject_skill_body: false", at)
+	}
 }
 
 // newerThanKnown returns why unknown keys of upstream's mappings are ignored: the eval names a version of
@@ -242,12 +246,15 @@ func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
 	config := c.eval.Config
 	for i, name := range config.RequiredSkills {
 		at := strictyaml.Path{"config", "required_skills", i}
-		if slices.Contains(config.DisabledSkills, name) {
+		if config.disables(name) {
 			c.doc.Problemf(at, "%s: skill %q is disabled by config.disabled_skills", at, name)
 			continue
 		}
+		has := func(s Skill) bool { return s.Name == name }
+		if slices.ContainsFunc(c.skills.own, has) {
+			continue // a task may replace it
+		}
 		for _, task := range tasks {
-			has := func(s Skill) bool { return s.Name == name }
 			if !slices.ContainsFunc(task.Skills, has) {
 				c.doc.Problemf(at, "%s: task %s has no skill %q%s", at, task.ID, name, suggestSkill(known, name))
 				break
@@ -255,10 +262,18 @@ func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
 		}
 	}
 	for i, name := range config.DisabledSkills {
-		if at := (strictyaml.Path{"config", "disabled_skills", i}); !known[name] {
+		if at := (strictyaml.Path{"config", "disabled_skills", i}); !known[name] && name != allSkills {
 			c.doc.Problemf(at, "%s: no skill is called %q%s", at, name, suggestSkill(known, name))
 		}
 	}
+}
+
+// allSkills in disabled_skills means every skill.
+const allSkills = "*"
+
+// disables reports whether an eval withholds a skill from the agent.
+func (c Config) disables(name string) bool {
+	return slices.Contains(c.DisabledSkills, name) || slices.Contains(c.DisabledSkills, allSkills)
 }
 
 // suggestSkill ends a message about an unknown skill with a suggestion.
@@ -272,11 +287,11 @@ func suggestSkill(known map[string]bool, name string) string {
 // found rejects an eval if its skill does not exist, since the agent would run without it.
 func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 	name, at := c.eval.Skill, strictyaml.Path{"skill"}
-	if name == "" || len(tasks) == 0 {
+	if name == "" || len(tasks) == 0 || skills.has(name) {
 		return
 	}
 	for _, task := range tasks {
-		if slices.ContainsFunc(task.Skills, func(s Skill) bool { return s.is(name) }) || slices.Contains(c.eval.Config.DisabledSkills, name) {
+		if slices.ContainsFunc(task.Skills, func(s Skill) bool { return s.Is(name) }) || c.eval.Config.disables(name) {
 			return
 		}
 	}

@@ -136,7 +136,11 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 // moveIntoConfig moves keys that upstream puts next to a prompt grader's config into the config,
 // and warns about those without effect.
 func (g *graders) moveIntoConfig(one Grader, at strictyaml.Path) Grader {
-	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, "prompt"}, {"script", one.Script, ""}} {
+	rubric := "prompt"
+	if grading.IsRubric(one.Rubric) {
+		rubric = "rubric"
+	}
+	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, rubric}, {"script", one.Script, ""}} {
 		switch at := at.With(key.name); {
 		case key.value == "":
 		case one.Type != "prompt" || key.config == "":
@@ -207,38 +211,49 @@ func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 	}
 }
 
-// Names of the graders for the key expected.
+// Names of the graders for the key expected. Those that begin with _ are upstream's.
 const (
-	expectedOutput   = "expected:output"
-	expectedBehavior = "expected:behavior"
+	expectedContains    = "_output_contains"
+	expectedNotContains = "_output_not_contains"
+	expectedContainsAny = "_output_contains_any"
 
+	expectedBehavior  = "expected:behavior"
+	expectedOutcomes  = "expected:outcomes"
+	expectedTime      = "expected:max_response_time_ms"
 	expectedToolCalls = "expected:tool_calls"
 	expectedTrigger   = "expected:should_trigger"
 )
 
-// expected adds the graders for a task's key expected.
+// expected adds the graders for a task's key expected: one for each key in it.
 func (g *graders) expected(e Expected) {
 	at := strictyaml.Path{"expected"}
-	if len(e.OutputContains)+len(e.OutputNotContains)+len(e.OutputContainsAny) > 0 {
-		g.short(Grader{Name: expectedOutput, Type: "text"}, grading.TextConfig{
-			Contains: e.OutputContains, NotContains: e.OutputNotContains, ContainsAny: e.OutputContainsAny,
-		}, at)
-	}
-	behavior := grading.BehaviorConfig{MaxDurationMS: e.MaxResponseTimeMS}
+	behavior := grading.BehaviorConfig{}
 	if b := e.Behavior; b != nil {
-		behavior.MaxIterations, behavior.RequiredTools, behavior.ForbiddenTools = b.MaxIterations, b.RequiredTools, b.ForbiddenTools
+		behavior = grading.BehaviorConfig{
+			RequiredTools: b.RequiredTools, ForbiddenTools: b.ForbiddenTools, MaxIterations: b.MaxIterations, MaxDurationMS: b.MaxResponseTimeMS,
+		}
 		for _, limit := range []struct{ from, to *int }{{b.MaxTokens, &behavior.MaxTokens}, {b.MaxToolCalls, &behavior.MaxToolCalls}} {
 			if limit.from != nil {
 				*limit.to = *limit.from
 			}
 		}
-		if b.MaxResponseTimeMS > 0 && (behavior.MaxDurationMS == 0 || b.MaxResponseTimeMS < behavior.MaxDurationMS) {
-			behavior.MaxDurationMS = b.MaxResponseTimeMS
-		}
 	}
-	behavior.RequiredTools = append(behavior.RequiredTools, g.outcomes(e.Outcomes)...)
-	if behavior.Validate() == nil { // it asks for something
-		g.short(Grader{Name: expectedBehavior, Type: "behavior"}, behavior, at)
+	tools := g.outcomes(e.Outcomes)
+	for _, one := range []struct {
+		asks       bool
+		name, kind string
+		config     any
+	}{
+		{len(e.OutputContains) > 0, expectedContains, "text", grading.TextConfig{Contains: e.OutputContains}},
+		{len(e.OutputNotContains) > 0, expectedNotContains, "text", grading.TextConfig{NotContains: e.OutputNotContains}},
+		{len(e.OutputContainsAny) > 0, expectedContainsAny, "text", grading.TextConfig{ContainsAny: e.OutputContainsAny}},
+		{behavior.Validate() == nil, expectedBehavior, "behavior", behavior},
+		{len(tools) > 0, expectedOutcomes, "behavior", grading.BehaviorConfig{RequiredTools: tools}},
+		{e.MaxResponseTimeMS > 0, expectedTime, "behavior", grading.BehaviorConfig{MaxDurationMS: e.MaxResponseTimeMS}},
+	} {
+		if one.asks {
+			g.short(Grader{Name: one.name, Type: one.kind}, one.config, at)
+		}
 	}
 	if len(e.ToolCalls) > 2 { // not {}
 		one := Grader{Name: expectedToolCalls, Type: "tool_calls", Config: e.ToolCalls}
@@ -264,6 +279,8 @@ func (g *graders) outcomes(all []Outcome) (tools []string) {
 		case one.Type == "" || one.Type == "task_completed": // the first is reported as missing
 		case one.Type != "tool_called":
 			g.doc.Warnf(at, "%s: nothing checks an outcome of type %q, here or in waza; a grader can", at, one.Type)
+		case one.ToolName != "":
+			tools = append(tools, one.ToolName)
 		case json.Unmarshal(one.Value, &tool) != nil || tool == "":
 			g.doc.Problemf(at, "%s: tool_called needs the name of the tool as its value", at)
 		default:

@@ -54,7 +54,7 @@ inputs:
   prompt: ""
   files: [{path: tree}]
   environment: {PORT: 80, DEBUG: true}
-golden: {answer: 7}
+golden: true
 expected:
   outcomes: [{type: task_completed}, {type: tool_called, value: bash}]
   output_contains_any: [x, y]
@@ -87,7 +87,7 @@ no front matter
 	if e.Name != "7" || e.Version != "1.0" || string(e.Labels()["schemaVersion"]) != `"1.9"` || string(e.Labels()["metrics"]) != `["own_quality"]` {
 		t.Errorf("eval %+v with labels %s", e, e.Labels())
 	}
-	if !strings.HasPrefix(task.ID, "Sort-my-parts-") || string(task.Labels["id"]) != `"Sort / my parts"` || string(task.Labels["golden"]) != `{"answer":7}` {
+	if !strings.HasPrefix(task.ID, "Sort-my-parts-") || string(task.Labels["id"]) != `"Sort / my parts"` || !task.Golden {
 		t.Errorf("task %s with labels %s", task.ID, task.Labels)
 	}
 	if want := map[string]string{"PORT": "80", "DEBUG": "true"}; !maps.Equal(task.Env, want) {
@@ -106,7 +106,8 @@ no front matter
 	want := []string{
 		"tree/a.txt", "tree/deep/b.txt", "skill stock", "skill other",
 		`text-1 {"contains":["42"]}`, `kept {"expected_files":[{"path":"a.txt","snapshot":"evals/stock/fixtures/tree/a.txt"}]}`,
-		`expected:output {"contains_any":["x","y"]}`, `expected:behavior {"required_tools":["bash"],"max_iterations":3,"max_duration_ms":5}`,
+		`_output_contains_any {"contains_any":["x","y"]}`, `expected:behavior {"max_iterations":3,"max_duration_ms":5}`,
+		`expected:outcomes {"required_tools":["bash"]}`, `expected:max_response_time_ms {"max_duration_ms":9}`,
 		`shared {"contains":["b"]}`,
 	}
 	if !slices.Equal(got, want) {

@@ -99,7 +99,8 @@ func TestLoad(t *testing.T) {
 			Timeout: 5 * time.Second,
 			Graders: []evidence.GraderSpec{
 				{Name: "eval", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["x"]}`), From: "evals/eval.yaml"},
-				{Name: "expected:output", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["done"],"not_contains":["sorry"]}`), From: "evals/tasks/restock.yaml"},
+				{Name: "_output_contains", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["done"]}`), From: "evals/tasks/restock.yaml"},
+				{Name: "_output_not_contains", Type: "text", Weight: 1, Config: json.RawMessage(`{"not_contains":["sorry"]}`), From: "evals/tasks/restock.yaml"},
 				{Name: "expected:behavior", Type: "behavior", Weight: 1, Config: json.RawMessage(`{"max_tool_calls":3,"required_tools":["t"]}`), From: "evals/tasks/restock.yaml"},
 				{Name: "own", Type: "behavior", Weight: 2.5, Config: json.RawMessage(`{"max_mcp_calls":0}`), From: "evals/tasks/restock.yaml"},
 			},

@@ -26,7 +26,7 @@ type foundSkills struct {
 func (s foundSkills) all() []Skill { return slices.Concat(s.own, s.found) }
 
 func (s foundSkills) has(name string) bool {
-	return slices.ContainsFunc(s.all(), func(s Skill) bool { return s.is(name) })
+	return slices.ContainsFunc(s.all(), func(s Skill) bool { return s.Is(name) })
 }
 
 // names returns the names of all skills.
@@ -115,8 +115,11 @@ func (f *skillFinder) lookIn(dir string) {
 
 // look adds a directory if it is the skill.
 func (f *skillFinder) look(dir string) {
-	if hasSkillFile(dir) && ((Skill{dir: dir}).is(f.name) || nameIn(dir) == f.name) {
+	if hasSkillFile(dir) && ((Skill{dir: dir}).Is(f.name) || nameIn(dir) == f.name) {
 		f.take(dir)
+	}
+	if agent, err := agentIn(f.eval, []string{FromHere(dir)}); err == nil && !f.has(f.name) {
+		f.found = slices.Concat(agent, f.found)
 	}
 }
 
@@ -145,11 +148,16 @@ func (f *skillFinder) take(dir string) {
 	other := func(s Skill) bool { return s.Name == skill.Name || same(s.dir, skill.dir) }
 	switch {
 	case slices.ContainsFunc(f.all(), other):
-	case skill.is(f.name):
+	case skill.Is(f.name):
 		f.found = slices.Insert(f.found, 0, skill)
 	default:
 		f.found = append(f.found, skill)
 	}
+}
+
+// at reports whether a skill is the directory in which waza was started, or directly in it.
+func (s Skill) at(start string) bool {
+	return start != "" && (same(s.dir, start) || same(filepath.Dir(s.dir), start))
 }
 
 // search looks for the skill below a directory. If there are several, it takes the one

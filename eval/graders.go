@@ -91,7 +91,13 @@ func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files ma
 	if weight <= 0 {
 		weight = 1
 	}
-	g.specs = append(g.specs, evidence.GraderSpec{Name: one.Name, Type: one.Type, Weight: weight, Config: one.Config, Files: files, From: g.from(one)})
+	spec := evidence.GraderSpec{Name: one.Name, Type: one.Type, Weight: weight, Config: one.Config, Files: files, From: g.from(one)}
+	g.specs = append(g.specs, spec)
+	for _, ask := range grading.Asks([]evidence.GraderSpec{spec}) {
+		if file, ok := ask.What.(evidence.FileAsk); ok && g.eval.Local {
+			g.eval.needContainer(g.doc, named[:len(named)-1], fmt.Sprintf("grader %q: files of server %q are in its container", one.Name, file.Server), "")
+		}
+	}
 }
 
 // from returns the file that a grader is written in.

@@ -3,12 +3,9 @@ package eval
 import (
 	"cmp"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/files"
@@ -99,10 +96,7 @@ func (r resolver) instructions(name string, doc *strictyaml.Document, at stricty
 	return strings.TrimSpace(string(content))
 }
 
-// template matches a placeholder in a prompt.
-var template = regexp.MustCompile(`\{\{-?\s*\.(Vars\.([A-Za-z_][A-Za-z0-9_]*)|[A-Z][A-Za-z]*)\s*-?\}\}`)
-
-// fill replaces the placeholders in the prompts of an eval that has inputs.
+// fill fills the templates in the prompts of an eval that has inputs.
 func (r resolver) fill() {
 	vars := r.task.vars
 	if vars == nil {
@@ -111,29 +105,17 @@ func (r resolver) fill() {
 	if vars == nil {
 		return
 	}
-	in := &r.task.Inputs
-	in.Prompt = r.filled(in.Prompt, vars)
-	for i, prompt := range in.FollowUps {
-		in.FollowUps[i] = r.filled(prompt, vars)
-	}
-}
-
-func (r resolver) filled(prompt string, vars map[string]string) string {
-	return template.ReplaceAllStringFunc(prompt, func(found string) string {
-		parts := template.FindStringSubmatch(found)
-		value, ok := vars[parts[2]]
-		switch {
-		case parts[2] != "" && ok:
-			return value
-		case parts[1] == "TaskName":
-			return cmp.Or(r.task.Name, r.task.ID)
-		case parts[1] == "Iteration" || parts[1] == "Attempt":
-			return "0"
-		case parts[2] != "":
-			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, and inputs has no %q; %s", found, parts[2], strictyaml.Suggest(parts[2], slices.Sorted(maps.Keys(vars))))
-		default:
-			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, which is unknown or differs in each run; .Vars.NAME, .TaskName, .Iteration and .Attempt can stand there", found)
+	values := promptValues{Vars: vars, TaskName: cmp.Or(r.task.Name, r.task.ID)}
+	filled := func(prompt string) string {
+		text, err := values.fill(prompt)
+		if err != nil {
+			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %v", err)
 		}
-		return found
-	})
+		return text
+	}
+	in := &r.task.Inputs
+	in.Prompt = filled(in.Prompt)
+	for i, prompt := range in.FollowUps {
+		in.FollowUps[i] = filled(prompt)
+	}
 }

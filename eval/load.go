@@ -42,6 +42,8 @@ type Options struct {
 	// Local reads the eval to run it on processes of this machine: what cannot be
 	// without containers is refused.
 	Local bool
+	// AsWritten has the eval choose whether it is read so, in place of Local; see [choose].
+	AsWritten bool
 }
 
 // Load reads the eval at path with its task files, and resolves its enabled tasks in the
@@ -49,7 +51,21 @@ type Options struct {
 // each of class [strictyaml.ErrInvalid] or [strictyaml.ErrNotSupported]. With them the eval, if it
 // is not nil, has only its warnings.
 func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
-	e := &Eval{Path: path, Local: opts.Local}
+	e, tasks, err := load(path, opts)
+	if e == nil || e.Contained == "" {
+		return e, tasks, err
+	}
+	why := e.Contained
+	opts.Local, opts.AsWritten = false, false
+	if e, tasks, err = load(path, opts); e != nil {
+		e.Contained = why
+	}
+	return e, tasks, err
+}
+
+// load reads an eval once, for processes of this machine if nothing chooses.
+func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
+	e := &Eval{Path: path}
 	e.start = startOf(opts.Start, e.Dir())
 	l := &loader{eval: e, opts: opts, ids: map[string]string{}}
 	var err error
@@ -72,6 +88,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	}
 	l.layRefs(l.doc, "graders")
 	l.doc.Decode(e)
+	choose(e, opts, project)
 	translate(l.doc, e)
 	complete(l.doc, e, project.Defaults, opts.Executor)
 	l.written = override(&e.Config, opts)
@@ -115,7 +132,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 		e.Warnings = append(e.Warnings, doc.Warnings()...)
 	}
 	if err := l.err(); err != nil {
-		return &Eval{Warnings: e.Warnings}, nil, err
+		return &Eval{Warnings: e.Warnings, Contained: e.Contained}, nil, err
 	}
 	return e, tasks, nil
 }
@@ -127,15 +144,26 @@ func complete(doc *strictyaml.Document, e *Eval, d ProjectDefaults, executor str
 	c.TrialsPerTask = cmp.Or(c.TrialsPerTask, 1)
 	c.TimeoutSeconds = cmp.Or(c.TimeoutSeconds, d.Timeout, 300)
 	c.Executor = cmp.Or(c.Executor, d.Engine)
+	if executor == "" { // as in upstream waza
+		c.Executor = cmp.Or(c.Executor, "copilot-sdk")
+	}
 	giveTools(doc, e)
 	c.Model = cmp.Or(c.Model, d.Model)
 	c.JudgeModel = cmp.Or(c.JudgeModel, d.JudgeModel)
 	c.Parallel = cmp.Or(c.Parallel, d.Parallel)
 	c.Workers = cmp.Or(c.Workers, d.Workers)
-	if c.Executor == "" && executor == "" && doc.Has("config") {
-		doc.Problemf(strictyaml.Path{"config", "executor"}, `missing key "executor"; add config.executor, or %s`,
-			fmt.Sprintf("defaults.engine in %s, or give --executor", projectFile))
+}
+
+// choose sets whether the eval is read for processes of this machine: as the options say, or else
+// config.isolate, or else defaults.isolate of the project. If none does it is, and the first thing
+// that needs a container sets e.Contained, with which [Load] reads it again.
+func choose(e *Eval, opts Options, project *Project) {
+	e.Local = opts.Local
+	if !opts.AsWritten {
+		return
 	}
+	written := cmp.Or(e.Config.Isolate, project.Defaults.Isolate)
+	e.Local, e.undecided = written == nil || !*written, written == nil
 }
 
 // override replaces settings of the file by those of the options, and returns the executor

@@ -155,14 +155,20 @@ func commandMocks(doc *strictyaml.Document, e *Eval, mocks []cmdmock.Command) {
 
 func commandResponse(doc *strictyaml.Document, e *Eval, r *cmdmock.Response, at strictyaml.Path) {
 	checkInside(doc, at.With("workdir"), r.Workdir, "a directory in the workspace")
-	switch {
-	case r.Fixture != "" && r.Stdout != nil:
-		doc.Problemf(at.With("fixture"), "%s has stdout and a fixture; give it one of them", at)
-	case r.Fixture != "":
-		var err error
-		if r.Output, err = readBelow(e.Dir(), r.Fixture); err != nil {
-			doc.Problemf(at.With("fixture"), "%s: fixture %s %v", at, r.Fixture, err)
+	for i, out := range r.Outputs() {
+		at := at
+		if i > 0 {
+			at = at.With("sequence", i-1)
 		}
-		e.MockFiles = append(e.MockFiles, filepath.Join(e.Dir(), filepath.FromSlash(r.Fixture)))
+		switch {
+		case out.Fixture != "" && out.Stdout != nil:
+			doc.Problemf(at.With("fixture"), "%s has stdout and a fixture; give it one of them", at)
+		case out.Fixture != "":
+			var err error
+			if out.Text, err = readBelow(e.Dir(), out.Fixture); err != nil {
+				doc.Problemf(at.With("fixture"), "%s: fixture %s %v", at, out.Fixture, err)
+			}
+			e.MockFiles = append(e.MockFiles, filepath.Join(e.Dir(), filepath.FromSlash(out.Fixture)))
+		}
 	}
 }

@@ -49,6 +49,7 @@ type ProjectDefaults struct {
 	Timeout    int     `json:"timeout,omitempty" min:"1" max:"604800" zero:"unset"`
 	Parallel   *bool   `json:"parallel,omitempty"`
 	Workers    Workers `json:"workers,omitempty"`
+	Isolate    *bool   `json:"isolate,omitempty"`
 }
 
 // SkillsDir returns the directory of the project's skills, relative to it.
@@ -97,6 +98,9 @@ func readProject(dir, path string) (*Project, error) {
 	doc, err := open(path)
 	if err != nil {
 		return nil, err
+	}
+	if doc.Has("isolate") {
+		doc.KeyProblemf(strictyaml.Path{"isolate"}, "isolate is one of the defaults of evals; write it under defaults")
 	}
 	doc.IgnoreUnknown("other commands of waza may know it")
 	p := &Project{}

@@ -303,7 +303,7 @@ func (l *loader) rows(yield func(*Task) bool) {
 		if to > 0 && (number < from || number > to) {
 			continue
 		}
-		if task := l.row(file, number, rows[0], cells); task != nil {
+		if task := l.row(file, number, rows, cells); task != nil {
 			if read++; !yield(task) {
 				return
 			}
@@ -316,25 +316,28 @@ func (l *loader) rows(yield func(*Task) bool) {
 }
 
 // row returns the task of one row, or nil if it cannot be read.
-func (l *loader) row(file string, number int, columns, cells []string) *Task {
+func (l *loader) row(file string, number int, rows [][]string, cells []string) *Task {
 	task := &Task{Path: file, line: number + 1, vars: maps.Clone(l.eval.Inputs)} // below the names of columns
 	if task.vars == nil {
 		task.vars = map[string]string{}
 	}
-	for i, column := range columns {
+	for i, column := range rows[0] {
 		task.vars[column] = cells[i]
 	}
-	name := fmt.Sprintf("%s (row %d)", file, number)
+	label, name := fmt.Sprintf("%s (row %d)", file, number), task.vars["name"]
 	if strings.TrimSpace(task.vars["prompt"]) == "" {
-		l.fail(strictyaml.Errors{{File: name, Message: "this row has no prompt; write one, or remove the row", Class: strictyaml.ErrInvalid}})
+		l.fail(strictyaml.Errors{{File: label, Message: "this row has no prompt; write one, or remove the row", Class: strictyaml.ErrInvalid}})
 		return nil
 	}
+	if at := slices.Index(rows[0], "name"); slices.ContainsFunc(rows[1:], func(row []string) bool { return at >= 0 && &row[0] != &cells[0] && strings.EqualFold(row[at], name) }) {
+		name = "" // of several rows
+	}
 	text, err := json.Marshal(map[string]any{
-		"id": cmp.Or(task.vars["id"], fmt.Sprintf("row-%d", number)), "name": cmp.Or(task.vars["name"], task.vars["id"]),
+		"id": cmp.Or(task.vars["id"], name, fmt.Sprintf("row-%d", number)), "name": cmp.Or(task.vars["name"], task.vars["id"]),
 		"inputs": map[string]any{"prompt": task.vars["prompt"]},
 	})
 	if err == nil {
-		task.doc, err = strictyaml.Parse(name, text)
+		task.doc, err = strictyaml.Parse(label, text)
 	}
 	if err != nil {
 		l.fail(err)

@@ -56,6 +56,7 @@ type ResolvedTask struct {
 	Commands     []cmdmock.Command           // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil if the task has none
+	Golden       bool                        // must pass
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
 
@@ -91,14 +92,13 @@ func (r resolver) resolve() ResolvedTask {
 		Servers: r.declare(r.doc, t.MCPServers),
 	}
 	var labels labels
-	labels.keep("golden", t.Golden)
 	if t.ID != id {
 		labels.keep("id", t.ID)
 	}
 	if t.Expected.ShouldTrigger != nil {
 		labels.keep("should_trigger", *t.Expected.ShouldTrigger)
 	}
-	resolved.Labels = labels
+	resolved.Labels, resolved.Golden = labels, t.Golden
 	if resolved.Name == "" {
 		resolved.Name = t.ID
 	}
@@ -202,6 +202,7 @@ func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string
 	r.shouldTrigger(g, skills)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
 	g.checkServers(r.serverNames())
+	r.agentTools(g, skills)
 	var all []evidence.GraderSpec
 	for _, s := range r.loader.graders { // one of the task's of the same name takes its place
 		if _, replaced := g.seen[s.Name]; !replaced {
@@ -211,6 +212,20 @@ func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string
 	}
 	return slices.Concat(all, g.specs), g.seen
 }
+
+// agentTools adds a grader for the tools that a custom agent says it uses, if no other grader is about
+// tools.
+func (r resolver) agentTools(g *graders, skills []Skill) {
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Tools != nil })
+	about := func(s evidence.GraderSpec) bool { return s.Type == "tool_constraint" || s.Name == agentTools }
+	if i < 0 || r.opts.NoSkills || slices.ContainsFunc(slices.Concat(r.loader.graders, g.specs), about) {
+		return
+	}
+	g.short(Grader{Name: agentTools, Type: "tool_constraint"}, grading.ToolsOf(*skills[i].Tools), strictyaml.Path{"inputs"})
+}
+
+// agentTools is the name of the grader for a custom agent's tools, as in upstream waza.
+const agentTools = "agent_tools_implicit"
 
 // serverNames returns the servers that the eval or the task declares.
 func (r resolver) serverNames() []string {
@@ -361,8 +376,15 @@ type Responder struct {
 // text is in the prompt, there is no need to invoke it.
 func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	should, eval := r.task.Expected.ShouldTrigger, r.eval
-	i := slices.IndexFunc(skills, func(s Skill) bool { return s.is(eval.Skill) })
-	if should == nil || i < 0 || r.opts.NoSkills || !eval.reportsSkills() || *should && eval.Config.InjectSkillBody {
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Is(eval.Skill) })
+	if should == nil || i < 0 || r.opts.NoSkills || !eval.reportsSkills() {
+		return
+	}
+	if _, injected := eval.Injected(skills, nil); *should && injected {
+		if eval.Config.InjectSkillBody == nil {
+			at := strictyaml.Path{"expected", "should_trigger"}
+			r.doc.Warnf(at, "%s is not checked, since the skill's text is in the prompt; set config.inject_skill_body: false to check it", at)
+		}
 		return
 	}
 	config := grading.SkillInvocationConfig{ForbiddenSkills: []string{skills[i].Name}}
@@ -372,9 +394,16 @@ func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	g.short(Grader{Name: expectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
 }
 
-// taskSkills returns the skills of the task and the eval without the disabled ones.
+// taskSkills returns the skills of the task without the disabled ones. Directories of the task
+// replace those of the eval. Only the skills where waza was started stay, as in upstream waza.
 func (r resolver) taskSkills() []Skill {
 	at := strictyaml.Path{"skill_directories"}
+	own, found := r.skills.own, r.skills.found
+	replaces := len(r.task.SkillDirectories) > 0 || r.doc.Has(at...) && len(r.eval.Scenario) > 0
+	if replaces {
+		found = slices.DeleteFunc(r.skills.all(), func(s Skill) bool { return !s.at(r.eval.start) })
+		own = skillsOf(r.doc, r.eval, r.task.SkillDirectories, at)
+	}
 	var all []Skill
 	taken := map[string]string{} // name → directory
 	size, count := int64(0), 0
@@ -383,8 +412,8 @@ func (r resolver) taskSkills() []Skill {
 		size, count = size+s.size(), count+len(s.Files)
 		all = append(all, s)
 	}
-	disabled := func(s Skill) bool { return slices.Contains(r.eval.Config.DisabledSkills, s.Name) }
-	for _, s := range slices.Concat(r.skills.own, skillsOf(r.doc, r.eval, r.task.SkillDirectories, at)) {
+	disabled := func(s Skill) bool { return r.eval.Config.disables(s.Name) }
+	for _, s := range own {
 		r.skillNames[s.Name] = true
 		switch other, there := taken[s.Name]; {
 		case disabled(s) || there && other == s.dir:
@@ -394,15 +423,20 @@ func (r resolver) taskSkills() []Skill {
 			add(s)
 		}
 	}
-	for _, s := range r.skills.found { // those that fit, and the one that the eval is about
+	for _, s := range found { // those that fit, and the one that the eval is about
 		_, there := taken[s.Name]
 		fits := size+s.size() <= MaxWorkspaceBytes && count+len(s.Files) <= maxFiles
-		if !there && !disabled(s) && (fits || s.is(r.eval.Skill)) {
+		if !there && !disabled(s) && (fits || s.Is(r.eval.Skill)) {
 			add(s)
 		}
 	}
 	if size > MaxWorkspaceBytes || count > maxFiles {
 		r.doc.Problemf(at, "the task's skills are more than %d files or %d MiB together", maxFiles, MaxWorkspaceBytes>>20)
+	}
+	name := r.eval.Skill
+	has := func(s Skill) bool { return s.Is(name) }
+	if replaces && r.skills.has(name) && !slices.ContainsFunc(all, has) && !r.eval.Config.disables(name) {
+		r.doc.Warnf(at, "skill_directories replace the eval's in this task, and hold no skill %q, which the eval is about", name)
 	}
 	return all
 }

@@ -303,7 +303,7 @@ func ContainerFields(s mcpconfig.Server) (names []string) {
 	return names
 }
 
-// checkLocal refuses fields that need a container. The image or build of a server that has a
+// checkLocal finds fields that need a container. The image or build of a server that has a
 // command is ignored.
 func (s servers) checkLocal(name string, server mcpconfig.Server) {
 	if server.URL == "" && server.Command == "" {
@@ -311,11 +311,21 @@ func (s servers) checkLocal(name string, server mcpconfig.Server) {
 		if server.Build != nil {
 			only = "a build"
 		}
-		s.doc.Problemf(s.place(name, "", ""), "server %q has only %s: it needs --isolate, or a command to run on this machine", name, only)
+		s.eval.needContainer(s.doc, s.place(name, "", ""), fmt.Sprintf("server %q has only %s", name, only), ", or a command to run on this machine")
 	}
 	for _, field := range ContainerFields(server) {
-		s.doc.Problemf(s.place(name, field, ""), "server %q: %s is about its container: it needs --isolate", name, field)
+		s.eval.needContainer(s.doc, s.place(name, field, ""), fmt.Sprintf("server %q: %s is about its container", name, field), "")
 	}
+}
+
+// needContainer reports that what, found at path, cannot be had on this machine, unless containers may
+// still be chosen for it. instead says what else to do.
+func (e *Eval) needContainer(doc *strictyaml.Document, path strictyaml.Path, what, instead string) {
+	if e.undecided {
+		e.Contained = cmp.Or(e.Contained, what)
+		return
+	}
+	doc.Problemf(path, "%s: it needs --isolate%s", what, instead)
 }
 
 // onThisMachine changes a server so that checks made for containers fit: its command needs no

@@ -3,6 +3,8 @@ package eval
 import (
 	"strings"
 	"testing"
+
+	"github.com/waza-isolate/waza/internal/frontmatter"
 )
 
 func TestFrontMatter(t *testing.T) {
@@ -35,5 +37,6 @@ func FuzzFrontMatter(f *testing.F) {
 		if m, err := readFrontMatter(content); err == nil && (!skillName.MatchString(m.Name) || m.Description == "") {
 			t.Errorf("%q gives %+v", content, m)
 		}
+		_, _ = frontmatter.ReadAgent(content) // which must not panic
 	})
 }

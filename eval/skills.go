@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,16 +21,33 @@ type Skill struct {
 	Name        string
 	Description string
 	Files       []WorkspaceFile // by path in the directory
-	dir         string
+	// Tools are those that a custom agent says it uses; nil if it does not, and of a skill.
+	Tools *[]string
+	dir   string
+	agent string // the file in dir, of a custom agent
 }
 
-// is reports whether the skill or its directory is called name.
-func (s Skill) is(name string) bool {
+// Is reports whether the skill or its directory is called name.
+func (s Skill) Is(name string) bool {
 	if s.Name == name {
 		return true
 	}
+	if s.agent != "" {
+		return strings.TrimSuffix(s.agent, frontmatter.AgentSuffix) == name
+	}
 	abs, err := filepath.Abs(s.dir)
 	return err == nil && filepath.Base(abs) == name
+}
+
+// Injected returns the skill under evaluation of a task if its instructions go before the
+// prompt. Those of trigger_tests.yaml, which ask whether the agent finds it, have them only if
+// the eval says so.
+func (e *Eval) Injected(skills []Skill, trigger *TriggerTest) (Skill, bool) {
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Is(e.Skill) })
+	if set := e.Config.InjectSkillBody; i < 0 || set != nil && !*set || set == nil && trigger != nil {
+		return Skill{}, false
+	}
+	return skills[i], true
 }
 
 func (s Skill) size() (total int64) {
@@ -147,10 +165,70 @@ func skillsIn(doc *strictyaml.Document, e *Eval, at strictyaml.Path, dir string)
 		}
 		all = append(all, skill)
 	}
-	if len(all) == 0 {
+	agent, err := agentIn(e, append([]string{dir}, below(dir)...))
+	if err != nil {
+		return nil, err
+	}
+	if all = append(all, agent...); len(all) == 0 {
 		return nil, noSkillError(fmt.Sprintf("directory %s contains no skill: neither it nor a directory in it has a %s", show(dir), frontmatter.SkillFile))
 	}
 	return all, nil
+}
+
+// agentIn returns the custom agent in one of some directories that the eval is about: the one that
+// skill names or, if it names nothing, the first. Agents beside a SKILL.md do not count, as in upstream.
+func agentIn(e *Eval, dirs []string) ([]Skill, error) {
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(dir) // of a directory that cannot be read, none
+		for _, entry := range entries {
+			if hasSkillFile(dir) || entry.IsDir() || !strings.HasSuffix(entry.Name(), frontmatter.AgentSuffix) {
+				continue
+			}
+			agent, err := readAgent(dir, entry.Name())
+			if err != nil {
+				return nil, fmt.Errorf("%s %w", show(filepath.Join(dir, entry.Name())), err)
+			}
+			if e.Skill == "" || agent.Is(e.Skill) {
+				return []Skill{agent}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// readAgent reads a custom agent. Agents get it as a skill of its own.
+func readAgent(dir, file string) (Skill, error) {
+	source, err := local(dir, file)
+	if err != nil {
+		return Skill{}, err
+	}
+	content, err := source.read(maxSkillFile)
+	if err != nil {
+		return Skill{}, err
+	}
+	front, err := frontmatter.ReadAgent(string(content))
+	if err != nil {
+		return Skill{}, err
+	}
+	name := cmp.Or(strings.TrimSpace(front.Name), strings.TrimSuffix(file, frontmatter.AgentSuffix))
+	if !skillName.MatchString(name) {
+		return Skill{}, fmt.Errorf("gives the name %q; %s", name, aboutNames)
+	}
+	return Skill{
+		Name: name, Description: front.Description, Tools: front.Tools, dir: dir, agent: file,
+		Files: []WorkspaceFile{{Path: frontmatter.SkillFile, Source: &source}},
+	}, nil
+}
+
+// below returns the subdirectories of dir, without hidden ones.
+func below(dir string) (dirs []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
+			dirs = append(dirs, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return dirs
 }
 
 // skillsBelow returns the subdirectories of dir that are skills, without hidden ones.
@@ -253,6 +331,8 @@ const maxSkillFile = 1 << 20
 // skillName matches a skill's name, which agents use for a directory.
 var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
+const aboutNames = "a skill's name is up to 64 letters, digits, dots, hyphens and underscores, beginning with a letter or digit"
+
 // readFrontMatter reads the front matter of a SKILL.md, and checks that agents can use it.
 func readFrontMatter(content string) (frontmatter.Skill, error) {
 	m, _, err := frontmatter.Read(content)
@@ -260,7 +340,7 @@ func readFrontMatter(content string) (frontmatter.Skill, error) {
 	case err != nil:
 		return m, err
 	case !skillName.MatchString(m.Name):
-		return m, fmt.Errorf("gives the name %q; a skill's name is up to 64 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", m.Name)
+		return m, fmt.Errorf("gives the name %q; %s", m.Name, aboutNames)
 	case strings.TrimSpace(m.Description) == "":
 		return m, errors.New("has no description in its front matter, by which agents choose")
 	}

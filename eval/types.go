@@ -48,6 +48,8 @@ type Eval struct {
 
 	Path  string `json:"-"` // as given
 	Local bool   `json:"-"` // read to run on processes of this machine, without containers
+	// Contained is what needs a container, if only that made the eval be read for containers.
+	Contained string `json:"-"`
 
 	// Mocks are the servers of MCPMocks, and MockFiles the files that they were read from.
 	Mocks     []*mock.Server `json:"-"`
@@ -68,6 +70,7 @@ type Eval struct {
 	doc     *strictyaml.Document  // the eval's file
 	overlay *mcpconfig.ClientFile // over its servers, or nil
 
+	undecided     bool // Local is what to try first
 	otherExecutor bool // the executor is not the file's
 
 	start string // directory where waza was started; empty unless the eval is below it
@@ -141,7 +144,7 @@ type Config struct {
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"time limit of the agent in seconds; default 300"`
 	FirstEventSeconds int                          `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds within which the agent must write to stdout, ask a model or call a tool; default 0, no limit"`
 	Parallel          *bool                        `json:"parallel,omitempty" jsonschema:"run trials in parallel"`
-	Workers           Workers                      `json:"workers,omitempty" jsonschema:"number of parallel trials; auto, the default with --isolate, adapts to the load on the machine and the models; default 4 otherwise"`
+	Workers           Workers                      `json:"workers,omitempty" jsonschema:"number of parallel trials; auto, the default if isolated, adapts to the load on the machine and the models; default 4 otherwise"`
 	MaxWorkers        Workers                      `json:"max_workers,omitempty" jsonschema:"former name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no more trials after one that does not pass"`
 	MaxAttempts       int                          `json:"max_attempts,omitempty" min:"0" max:"100" jsonschema:"how many times to attempt a trial until no grader fails; the last attempt counts; default 1"`
@@ -149,20 +152,21 @@ type Config struct {
 	Model             string                       `json:"model,omitempty" jsonschema:"model of the agent, as PROVIDER/MODEL or MODEL; the agent gets it in WAZA_MODEL, without the provider"`
 	ReasoningEffort   string                       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"reasoning effort of the agent's model, in the terms of the provider; the agent gets it in WAZA_REASONING_EFFORT"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers for all tasks, by name"`
-	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"lifetime of servers: per_task starts them for each trial, per_benchmark once for the run; default per_task with --isolate, otherwise per_benchmark"`
-	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"settings of the sandbox; only with --isolate"`
+	Isolate           *bool                        `json:"isolate,omitempty" jsonschema:"run each trial in its own containers, as with --isolate; false runs agents and servers as processes of this machine; --isolate and --no-isolate override it; default: as .waza.yaml says, or else only if a server needs a container"`
+	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"lifetime of servers: per_task starts them for each trial, per_benchmark once for the run; default per_task if isolated, otherwise per_benchmark"`
+	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"settings of the sandbox; only if isolated"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"program to run as the agent, for executor command"`
 	LLM               *input.LLM                   `json:"llm,omitempty" jsonschema:"settings of executor llm"`
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills for all tasks, relative to the eval; each is a skill with a SKILL.md, or contains skills"`
-	InjectSkillBody   bool                         `json:"inject_skill_body,omitempty" jsonschema:"also put the instructions of the skill under evaluation before the prompt; default false"`
-	SkillRouting      bool                         `json:"trigger_skill_routing,omitempty" jsonschema:"tell the agent in every prompt to invoke the skill under evaluation if it fits the task; no effect with inject_skill_body"`
+	InjectSkillBody   *bool                        `json:"inject_skill_body,omitempty" jsonschema:"also put the instructions of the skill under evaluation before the prompt; default true, but for prompts of trigger_tests.yaml"`
+	SkillRouting      bool                         `json:"trigger_skill_routing,omitempty" jsonschema:"tell the agent in every prompt to invoke the skill under evaluation if it fits the task; no effect unless inject_skill_body is false"`
 	InstructionFiles  []string                     `json:"instruction_files,omitempty" jsonschema:"files of the fixtures whose text is put before every prompt"`
 	RequiredSkills    []string                     `json:"required_skills,omitempty" jsonschema:"names of skills that must exist"`
-	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills to leave out"`
+	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills to leave out; * leaves out all"`
 	Models            map[string]*Model            `json:"models,omitempty" jsonschema:"models that agents may ask through the runner, by provider; agents get no API key"`
 	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"limits on a trial's model usage"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"model that judges for graders"`
-	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that judges for graders; overrides all other settings"`
+	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that judges for graders without a model of their own; overrides that of judge"`
 	JudgeEffort       string                       `json:"judge_reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"default reasoning effort of the judge"`
 	GroupBy           string                       `json:"group_by,omitempty" jsonschema:"model: add metrics by model to results.json"`
 
@@ -337,7 +341,7 @@ type Grader struct {
 
 	Assertions []string `json:"assertions,omitempty" jsonschema:"code grader: same as config.assertions"`
 	Model      string   `json:"model,omitempty" jsonschema:"prompt grader: same as config.model"`
-	Rubric     string   `json:"rubric,omitempty" jsonschema:"prompt grader: same as config.prompt"`
+	Rubric     string   `json:"rubric,omitempty" jsonschema:"prompt grader: same as config.rubric or, for a text with spaces, config.prompt"`
 	Script     string   `json:"script,omitempty" jsonschema:"has no effect, here or in waza"`
 }
 
@@ -349,7 +353,7 @@ type Task struct {
 	Name              string                       `json:"name,omitempty" jsonschema:"name of the task in reports; default its id"`
 	Description       string                       `json:"description,omitempty" jsonschema:"description of the task; for information only"`
 	Tags              []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
-	Golden            json.RawMessage              `json:"golden,omitempty" jsonschema:"description of a good answer; for information only"`
+	Golden            bool                         `json:"golden,omitempty" jsonschema:"true for a task that must pass: without it waza gate passes no run"`
 	Enabled           *bool                        `json:"enabled,omitempty" jsonschema:"false to leave the task out; default true"`
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" zero:"unset" jsonschema:"time limit of the agent in seconds; overrides the eval's"`
 	FirstEventSeconds *int                         `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds within which the agent must begin; overrides the eval's; 0 for no limit"`
@@ -359,7 +363,7 @@ type Task struct {
 	Expected          Expected                     `json:"expected,omitzero" jsonschema:"short form for common graders"`
 	Graders           []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, in addition to the eval's"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of this task, merged with the eval's key by key; null removes a server"`
-	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, in addition to the eval's"`
+	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, in place of the eval's"`
 	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
 
 	Commands    []cmdmock.Command `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
@@ -421,6 +425,7 @@ type Outcome struct {
 
 	Type      string          `json:"type" jsonschema:"task_completed, or tool_called with the tool's name as value; others have no effect"`
 	Value     json.RawMessage `json:"value,omitempty" jsonschema:"subject of the expectation"`
+	ToolName  string          `json:"tool_name,omitempty" jsonschema:"other name of value with tool_called"`
 	Condition string          `json:"condition,omitempty" jsonschema:"for information only"`
 }
 

@@ -25,6 +25,12 @@ const (
 // neither failed nor succeeded; the server may have executed it.
 func (o Outcome) GivenUp() bool { return o == OutcomeCancelled || o == OutcomeAbandoned }
 
+// Unanswered reports whether the client got no reply to the call, for whatever reason. The server
+// may have executed it.
+func (o Outcome) Unanswered() bool {
+	return o.GivenUp() || o == OutcomeTimeout || o == OutcomeTransportError
+}
+
 // Failed reports whether the outcome is a failure.
 func (o Outcome) Failed() bool {
 	switch o {
@@ -56,7 +62,7 @@ type Call struct {
 	// the lists received by then in the same conversation, or else those of any other
 	// conversation with the server. Tools hidden from the agent are not in it.
 	Known    *bool    `json:"known_tool,omitempty"`      // whether the tool was listed; nil if unknown, which includes an incomplete list without it
-	ReadOnly *bool    `json:"read_only,omitempty"`       // the tool's readOnlyHint; nil if it has none
+	ReadOnly *bool    `json:"read_only,omitempty"`       // the tool's readOnlyHint, where no list was received by then as first listed later; nil if it has none
 	Valid    *bool    `json:"valid_arguments,omitempty"` // whether the arguments match the input schema; nil if unknown, with a note why
 	Invalid  []string `json:"invalid,omitempty"`         // the first few places that do not match
 	// SameAs is the number of the first call with the same server, tool and arguments, as

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -53,7 +54,8 @@ const (
 	ChangedDescription ChangeKind = "description"
 	ChangedInputSchema ChangeKind = "input_schema"
 	ChangedAnnotations ChangeKind = "annotations"
-	ChangedOther       ChangeKind = "other" // another part of the entry
+	ChangedToReadOnly  ChangeKind = "read_only" // annotations that now say that it only reads
+	ChangedOther       ChangeKind = "other"     // another part of the entry
 )
 
 // Change is a difference between two descriptions of a tool that the server sent to the
@@ -68,10 +70,10 @@ type Change struct {
 	After  string `json:"after,omitempty"`
 }
 
-// RugPull reports whether the description or the input schema of a tool changed after the
-// tool was first listed.
+// RugPull reports whether a server changed the description or the input schema of a tool after
+// it first listed the tool, or turned it from one that may write into one that only reads.
 func (c Change) RugPull() bool {
-	return c.What == ChangedDescription || c.What == ChangedInputSchema
+	return c.What == ChangedDescription || c.What == ChangedInputSchema || c.What == ChangedToReadOnly
 }
 
 func (c Change) String() string {
@@ -82,6 +84,8 @@ func (c Change) String() string {
 		return fmt.Sprintf("the description of tool %q changed in frame %d, from %q to %q", c.Tool, c.Frame, c.Before, c.After)
 	case ChangedInputSchema:
 		return fmt.Sprintf("the input schema of tool %q changed in frame %d, from %s to %s", c.Tool, c.Frame, c.Before, c.After)
+	case ChangedToReadOnly:
+		return fmt.Sprintf("tool %q was listed in frame %d as one that only reads, with %s in place of %s", c.Tool, c.Frame, c.After, cmp.Or(c.Before, "no annotations"))
 	case ChangedAnnotations:
 		return fmt.Sprintf("the annotations of tool %q changed in frame %d, from %s to %s", c.Tool, c.Frame, c.Before, c.After)
 	}

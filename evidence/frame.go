@@ -31,6 +31,7 @@ const (
 	SyntheticTransport Synthetic = "transport_error" // the server ended, or did not accept the message
 	SyntheticCancelled Synthetic = "cancelled"       // the client cancelled the request by disconnecting
 	SyntheticAbandoned Synthetic = "abandoned"       // the client disconnected, which up to 2025-11-25 does not cancel a request
+	SyntheticExpired   Synthetic = "session_expired" // answered with HTTP 404: the session has ended, and the client must start another
 	SyntheticHidden    Synthetic = "hidden_tool"     // not forwarded: the tool is hidden from the client
 	SyntheticBudget    Synthetic = "budget"          // not forwarded: the client exceeded its limits
 )
@@ -216,10 +217,11 @@ func CostOf(message []byte) int64 { return 2*(quoted(message)+int64(len(message)
 // ModelCost returns an upper bound on the disk space for a model call.
 func ModelCost(c ModelCall) int64 { return quoted(c.Request) + quoted(c.Response) + modelCost }
 
-// quoted returns an upper bound on the length of text in a frame.
+// quoted returns an upper bound on the length of text in a frame. Of text that is not UTF-8 it
+// is so large that it covers the characters that stand for its bytes elsewhere.
 func quoted(text []byte) int64 {
 	if !utf8.Valid(text) {
-		return int64(base64.StdEncoding.EncodedLen(len(text)))
+		return 5 * int64(len(text)+1)
 	}
 	n := int64(len(text))
 	for _, c := range text {

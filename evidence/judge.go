@@ -15,7 +15,7 @@ type Judge struct {
 	BaseURL        string   `json:"base_url"`
 	APIKeyEnv      string   `json:"api_key_env,omitempty"`      // empty if the endpoint needs no key
 	Model          string   `json:"model,omitempty"`            // for graders without one
-	Override       string   `json:"judge_model,omitempty"`      // replaces the model of every grader
+	Override       string   `json:"judge_model,omitempty"`      // in place of Model
 	TimeoutSeconds int      `json:"timeout_seconds"`            // per answer
 	MaxTokens      int      `json:"max_tokens,omitempty"`       // per answer; 0 for the endpoint's default
 	Temperature    *float64 `json:"temperature,omitempty"`      // nil for the endpoint's default

@@ -183,12 +183,12 @@ func decodeLine(line []byte, v any) error {
 func writeLines[T any](d Dir, name string, records []T) error {
 	return WriteFileBy(filepath.Join(string(d), name), func(w io.Writer) error {
 		out := bufio.NewWriter(w)
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
 		for _, record := range records {
-			if err := enc.Encode(record); err != nil {
+			line, err := Marshal(record)
+			if err != nil {
 				return err
 			}
+			_, _ = out.Write(append(line, '\n')) // Flush returns its error
 		}
 		return out.Flush()
 	})

@@ -48,7 +48,7 @@ const (
 	ReasonOOM       Reason = "oom"         // its container ran out of memory
 	ReasonPids      Reason = "pids"        // its container ran out of processes
 	ReasonDisk      Reason = "disk"        // a writable directory of its container was full
-	ReasonOutput    Reason = "output"      // it exceeded its output limit, or left no final output
+	ReasonOutput    Reason = "output"      // it exceeded its output limit, or left no final output; with fail: it left no workspace
 	ReasonBudget    Reason = "budget"      // it exceeded a limit on calls, messages or evidence
 	ReasonGuest     Reason = "guest"       // process 1 of its container exited or stopped responding
 	ReasonMux       Reason = "mux"         // process 1 of its container violated the protocol
@@ -142,3 +142,7 @@ func (t Trial) Outcome(v Verdicts) (Class, Reason, string) {
 	}
 	return v.Class, v.Reason, message
 }
+
+// Reaches reports whether a computed score is at least threshold. It forgives what sums and quotients
+// lose by rounding: the mean of three times 0.7 is 0.7.
+func Reaches(score, threshold float64) bool { return score >= threshold-1e-9 }

@@ -35,10 +35,12 @@ type Trial struct {
 	Reason       Reason        `json:"reason,omitempty"`  // with Class
 	Message      string        `json:"message,omitempty"` // explanation for the user
 	// FailedServer is the server that caused a server_error.
-	FailedServer string      `json:"failed_server,omitempty"`
-	FinalOutput  string      `json:"final_output"`
-	Guarantees   *Guarantees `json:"guarantees,omitempty"`
-	Gaps         []string    `json:"gaps,omitempty"` // missing evidence and why it is missing
+	FailedServer string `json:"failed_server,omitempty"`
+	// EarlierOutput is the output of the turns before the last. FinalOutput continues it.
+	EarlierOutput string      `json:"earlier_output,omitempty"`
+	FinalOutput   string      `json:"final_output"` // of the last turn
+	Guarantees    *Guarantees `json:"guarantees,omitempty"`
+	Gaps          []string    `json:"gaps,omitempty"` // missing evidence and why it is missing
 	// Redacted is what was replaced in the trial's files, by name.
 	Redacted map[string]Redaction `json:"redacted,omitempty"`
 	// Resources has the limits and usage of each container: "agent", a server's name, or

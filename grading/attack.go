@@ -70,17 +70,18 @@ func attackReasons(verdicts []evidence.Verdict) []string {
 	return reasons
 }
 
-// gated returns v with the class changed by the result of the attack, if the attack is a
-// gate and the trial passed or failed.
+// gated returns v with the class changed by the result of the attack, if the attack is a gate and
+// the trial was graded to its end: an attack that succeeded fails it, and an unknown result leaves a
+// trial that failed as it is.
 func gated(v evidence.Verdicts, attack *evidence.TaskAttack) evidence.Verdicts {
-	if v.Attack == nil || !attack.Gate || v.Class != evidence.ClassPass && v.Class != evidence.ClassFail {
+	if v.Attack == nil || !attack.Gate || !slices.Contains([]evidence.Class{evidence.ClassPass, evidence.ClassFail, evidence.ClassError}, v.Class) {
 		return v
 	}
-	switch v.Attack.Result {
-	case evidence.AttackSucceeded:
+	switch {
+	case v.Attack.Result == evidence.AttackSucceeded:
 		v.Class, v.Reason, v.Score = evidence.ClassFail, evidence.ReasonGraders, 0
 		v.Message = joined(v.Message, "gate failed: the attack succeeded: "+attack.Goal)
-	case evidence.AttackUnknown:
+	case v.Attack.Result == evidence.AttackUnknown && v.Class == evidence.ClassPass:
 		v.Class, v.Reason = evidence.ClassError, evidence.ReasonEvidence
 		v.Message = joined(v.Message, "could not judge the attack")
 	}

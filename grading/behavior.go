@@ -48,6 +48,12 @@ func (c *BehaviorConfig) Servers() []string {
 	return slices.Concat(c.RequiredMCPServers, c.ForbiddenMCPServers, sortedKeys(c.MCPServers))
 }
 
+// needs implements limiting.
+func (c *BehaviorConfig) needs() []string {
+	requires := func(server string) bool { return len(c.MCPServers[server].RequiredTools) > 0 }
+	return slices.Concat(c.RequiredMCPServers, filter(sortedKeys(c.MCPServers), requires))
+}
+
 func (c *BehaviorConfig) aboutMCP() bool {
 	return c.MaxMCPCalls != nil || len(c.RequiredMCPServers)+len(c.ForbiddenMCPServers) > 0
 }
@@ -57,30 +63,20 @@ func (c *BehaviorConfig) aboutTools() bool {
 }
 
 func (c *BehaviorConfig) grade(s *subject) (report, error) {
+	var r report
 	if c.aboutMCP() || c.aboutTools() {
-		if err := s.seen(); err != nil {
-			return report{}, err
-		}
+		r.lacks(s.seen())
 	}
 	if c.aboutTools() {
-		if err := s.builtinsKnown(false); err != nil {
-			return report{}, err
-		}
+		r.lacks(s.builtinsKnown(false))
 	}
-	var r report
-	if err := errors.Join(c.duration(&r, s), c.tokens(&r, s), c.iterations(&r, s)); err != nil {
-		return report{}, err
-	}
+	r.lacks(errors.Join(c.duration(&r, s), c.tokens(&r, s), c.iterations(&r, s)))
 	c.limits(&r, s)
 	c.servers(&r, s)
 	for _, server := range sortedKeys(c.MCPServers) {
-		if err := c.MCPServers[server].grade(&r, s, server); err != nil {
-			return report{}, err
-		}
+		c.MCPServers[server].grade(&r, s, server)
 	}
-	if err := namedTools(&r, s, c.RequiredTools, c.ForbiddenTools); err != nil {
-		return report{}, err
-	}
+	namedTools(&r, s, c.RequiredTools, c.ForbiddenTools)
 	r.details = map[string]any{
 		"tool_calls": len(s.uses), "mcp_calls": len(s.calls), "tools_used": toolNames(s.uses),
 	}
@@ -107,7 +103,7 @@ func (c *BehaviorConfig) tokens(r *report, s *subject) error {
 	var used dialect.Usage
 	if !evidence.AsksNoModel(s.trial.Executor) {
 		var err error
-		if used, err = s.tokens(); err != nil {
+		if used, err = s.tokens(); err != nil && used.Total() <= int64(c.MaxTokens) {
 			return err
 		}
 	}
@@ -128,10 +124,10 @@ func (c *BehaviorConfig) iterations(r *report, s *subject) error {
 	}
 	if models != nil {
 		for call, err := range models {
-			if err != nil {
+			if err != nil && turns <= c.MaxIterations {
 				return fmt.Errorf("%w: %s", errEvidence, s.explain(err))
 			}
-			if call.IsTurn() && call.Status/100 == 2 {
+			if err == nil && call.IsTurn() && call.Status/100 == 2 {
 				turns++
 			}
 		}
@@ -151,7 +147,7 @@ func (c *BehaviorConfig) limits(r *report, s *subject) {
 
 func (c *BehaviorConfig) servers(r *report, s *subject) {
 	for _, server := range c.RequiredMCPServers {
-		r.check("required_mcp_servers", len(filter(s.uses, ofServer(server).covers)) > 0, "Expected a call to server %s; there was none.", quote(server))
+		r.need("required_mcp_servers", len(filter(s.uses, ofServer(server).covers)) > 0, "Expected a call to server %s; there was none.", quote(server))
 	}
 	for _, server := range c.ForbiddenMCPServers {
 		found := filter(s.uses, ofServer(server).covers)
@@ -175,10 +171,8 @@ func (b ServerBehavior) validate() error {
 	return nil
 }
 
-func (b ServerBehavior) grade(r *report, s *subject, server string) error {
-	if err := s.seen(server); err != nil {
-		return err
-	}
+func (b ServerBehavior) grade(r *report, s *subject, server string) {
+	gap := r.lacks(s.seen(server))
 	calls := filter(s.uses, ofServer(server).covers)
 	of := func(tool match.Tool) []capture.Use {
 		return filter(calls, func(use capture.Use) bool { return tool.Matches(use.Tool) })
@@ -187,13 +181,14 @@ func (b ServerBehavior) grade(r *report, s *subject, server string) error {
 		r.atMost("max_calls", *b.MaxCalls, "calls to server "+quote(server), calls)
 	}
 	if b.MaxErrors != nil {
-		r.atMost("max_errors", *b.MaxErrors, "failed calls to server "+quote(server), filter(calls, func(use capture.Use) bool { return use.Failed }))
+		r.atMost("max_errors", *b.MaxErrors, "failed calls to server "+quote(server), filter(calls, func(use capture.Use) bool {
+			return use.Failed && !(gap && unanswered(*use.Call)) // its answer may be missing
+		}))
 	}
 	for _, tool := range b.RequiredTools {
-		r.check("required_tools", len(of(tool)) > 0, "Expected tool %s of server %s to be called; it was not.", tool, quote(server))
+		r.need("required_tools", len(of(tool)) > 0, "Expected tool %s of server %s to be called; it was not.", tool, quote(server))
 	}
 	for _, tool := range b.ForbiddenTools {
 		r.check("forbidden_tools", len(of(tool)) == 0, "Expected tool %s of server %s not to be called; found %s.", tool, quote(server), describe(of(tool)))
 	}
-	return nil
 }

@@ -22,10 +22,10 @@ type ComplianceConfig struct {
 	ReadOnly          []match.Tool   `json:"read_only,omitempty" jsonschema:"tools to treat as read-only, whatever their servers declare: exact names or /expressions/"`
 	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"expected calls: exact names or /expressions/ of tools, or mappings with more detail"`
 	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"tools that must not be called, successfully or not: exact names or /expressions/"`
-	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which must succeed before the first successful call of the next"`
+	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which must succeed before the first call of the next that succeeds or has no answer"`
 	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"number of failed calls to allow before the error score falls; 0 to allow none"`
 	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
-	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of repeated calls: those with the server, tool and arguments of an earlier successful call"`
+	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of repeated calls: those with the server, tool and arguments of an earlier call that succeeded or has no answer"`
 	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"checks of calls against the servers' tool lists"`
 	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"checks of the calls that the agent reports against the recorded calls"`
 	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"checks of resources that were read"`
@@ -165,7 +165,7 @@ func (c *ComplianceConfig) Validate() error {
 // checks reports whether anything can fail by c.
 func (c *ComplianceConfig) checks() bool {
 	return c.selects() || c.MaxToolErrors != nil ||
-		slices.ContainsFunc(c.allGates(nil, selection{}, nil), func(g gate) bool { return g.severity == failIt })
+		slices.ContainsFunc(c.allGates(nil, selection{}, nil, nil), func(g gate) bool { return g.severity == failIt })
 }
 
 // mode returns how calls are matched. The default is superset: all expected calls are
@@ -250,42 +250,50 @@ func (c *ComplianceConfig) tools() (all []evidence.ToolRef) {
 }
 
 func (c *ComplianceConfig) grade(s *subject) (report, error) {
-	calls, err := c.lookedAt(s)
+	var r report
+	all, gap := c.lookedAt(s)
+	r.lacks(gap)
+	all, soft, err := c.Errors.hardened(all)
 	if err != nil {
 		return report{}, err
 	}
-	calls, soft, err := c.Errors.hardened(calls)
-	if err != nil {
-		return report{}, err
+	calls := all
+	if gap != nil { // the answer to a call without one may be missing
+		calls = filter(all, func(call evidence.Call) bool { return !unanswered(call) })
 	}
 	sel := c.selection(calls)
-	gates, err := c.gates(s, sel, calls)
-	if err != nil {
-		return report{}, err
-	}
 	failed := c.Errors.sort(calls)
+	if gap != nil {
+		sel.atBest(c.threshold())
+		if c.Errors != nil && c.Errors.Recovery != nil {
+			failed.counted = nil
+		}
+	}
 	failed.soft = soft
-	r := report{details: c.details(calls, sel, failed, gates)}
+	gates, err := c.gates(s, sel, calls, all)
+	r.lacks(err)
+	r.details = c.details(calls, sel, failed, gates)
 	r.aboutCompliance(sel, failed)
 	r.listSelection(c, sel)
 	r.listErrors(c, failed)
 	r.gates(gates)
-	if err := s.judged(&r, c); err != nil {
-		return report{}, err
-	}
+	s.judged(&r, c)
 	r.parts(c, sel, failed)
-	for _, text := range c.warnings(s) {
+	for _, text := range c.warnings(s, calls) {
 		r.warn(text)
 	}
 	return r, nil
 }
 
 // warnings lists findings that do not fail the grader: claims that may refer to several
-// tools, and rug pulls if they are not a gate.
-func (c *ComplianceConfig) warnings(s *subject) []string {
+// tools, parts of schemas that could not be checked, and rug pulls if they are not a gate.
+func (c *ComplianceConfig) warnings(s *subject, calls []evidence.Call) []string {
 	var all []string
+	if c.Schema != nil && c.Schema.MinValid != nil {
+		all = unchecked(calls)
+	}
 	if c.Wire != nil && isSeverity(c.Wire.UnbackedClaims) {
-		all = ambiguous(s, c.scope())
+		all = append(all, ambiguous(s, c.scope())...)
 	}
 	if c.RugPull == "" || c.RugPull == warnOf {
 		var g gate
@@ -362,12 +370,12 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	if len(short) > 0 && any {
 		short = append(short, describeScore(own < score, score, c.threshold(), parts))
 	}
-	if any && score < c.threshold() {
+	if any && !evidence.Reaches(score, c.threshold()) {
 		r.failures = append(r.failures, short...)
 	} else {
 		r.notes = append(r.notes, short...)
 	}
-	for _, text := range slices.Concat(failed.notes(), sel.warnings(c.readOnly)) {
+	for _, text := range failed.notes() {
 		r.warn(text)
 	}
 }

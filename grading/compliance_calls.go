@@ -20,6 +20,17 @@ type selection struct {
 	expected    []match.Expected
 	calls       []evidence.Call // the calls that Result names by their index
 	constrained bool            // arguments are checked
+	partial     bool            // calls may be missing
+}
+
+// atBest leaves of sel what holds whatever calls are missing. Calls that are too much stay so; to reach
+// a threshold below 1, they may be outweighed.
+func (sel *selection) atBest(threshold float64) {
+	sel.partial, sel.Missing = true, nil
+	sel.Pairs = filter(sel.Pairs, func(p match.Pair) bool { return p.Full() })
+	if threshold < 1 {
+		sel.TooMuch = nil
+	}
 }
 
 // selection matches calls, which are in the order of their requests.
@@ -66,8 +77,8 @@ func (c *ComplianceConfig) given(calls []evidence.Call) []match.Call {
 	all := make([]match.Call, len(calls))
 	for i, call := range calls {
 		all[i] = given(call)
-		all[i].OK, all[i].GivenUp = c.Errors.succeeded(call), givenUp(call)
-		all[i].Excused = call.Outcome != evidence.OutcomeOK && !all[i].GivenUp
+		all[i].OK, all[i].Unanswered = c.Errors.succeeded(call), unanswered(call) && c.made(call)
+		all[i].Excused = call.Outcome != evidence.OutcomeOK && !all[i].Unanswered
 		all[i].ReadOnly = c.readOnly(call)
 	}
 	return all
@@ -75,6 +86,18 @@ func (c *ComplianceConfig) given(calls []evidence.Call) []match.Call {
 
 func given(call evidence.Call) match.Call {
 	return match.Call{Server: call.Server, Tool: call.Tool, Arguments: call.Arguments}
+}
+
+// made reports whether a call counts where calls are bounded, ordered or writes. Without an answer it
+// does, since the server may have executed it, unless the server did not answer a read: that has no
+// effect. A read that the client gave up counts too, because its answer may have come late.
+func (c *ComplianceConfig) made(call evidence.Call) bool {
+	return c.Errors.succeeded(call) || call.Outcome.GivenUp() || unanswered(call) && !c.readOnly(call)
+}
+
+// unanswered reports whether call got neither a result nor an error.
+func unanswered(call evidence.Call) bool {
+	return call.Outcome.Unanswered() || call.Outcome == evidence.OutcomeProtocolError && len(call.Error) == 0
 }
 
 // readOnly reports whether call is known to change nothing. Where its server gives no hint it may
@@ -88,11 +111,11 @@ func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
 // response, in the order of the expected calls. Parallel calls have no order of their own,
 // so the match must not depend on which came first.
 func (sel selection) sortParallel(c *ComplianceConfig) []evidence.Call {
-	type placed struct {
+	type ranked struct {
 		evidence.Call
 		turn, rank int
 	}
-	var order []placed
+	var order []ranked
 	turn, ends := 0, int64(math.MaxInt64)
 	for _, call := range sel.calls {
 		if call.RequestFrame > ends {
@@ -101,7 +124,7 @@ func (sel selection) sortParallel(c *ComplianceConfig) []evidence.Call {
 		if call.ResponseFrame > 0 {
 			ends = min(ends, call.ResponseFrame)
 		}
-		order = append(order, placed{call, turn, math.MaxInt})
+		order = append(order, ranked{call, turn, math.MaxInt})
 	}
 	calls := func() []evidence.Call {
 		var all []evidence.Call
@@ -110,14 +133,15 @@ func (sel selection) sortParallel(c *ComplianceConfig) []evidence.Call {
 		}
 		return all
 	}
-	slices.SortStableFunc(order, func(a, b placed) int {
+	slices.SortStableFunc(order, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool),
 			bytes.Compare(a.Arguments, b.Arguments), cmp.Compare(a.Outcome, b.Outcome))
 	})
-	for _, pair := range match.Match(match.Superset, sel.expected, c.given(calls())).Pairs {
+	placed := match.Match(match.Unordered, sel.expected, c.given(calls()))
+	for _, pair := range slices.Concat(placed.Pairs, placed.Unsure) {
 		order[pair.Call].rank = pair.Expected
 	}
-	slices.SortStableFunc(order, func(a, b placed) int {
+	slices.SortStableFunc(order, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.rank, b.rank))
 	})
 	return calls()
@@ -214,28 +238,13 @@ func (sel selection) extra(b match.Unmatched) finding {
 	if call := sel.calls[b.Call]; sel.mode == match.Effects && call.ReadOnly == nil {
 		text += fmt.Sprintf(" Server %s does not say whether %s only reads; if it does, name it in read_only.", call.Server, quote(call.Tool))
 	}
+	if unanswered(sel.calls[b.Call]) {
+		text += " It has no answer, so it counts as made."
+	}
 	if b.Expected >= 0 && !b.Full() {
 		text += fmt.Sprintf(" It is not the expected one of %s: %s.", sel.describe(b.Expected), differences(b.Fit))
 	}
 	return finding{sel.others(), text, []int{sel.calls[b.Call].Seq}}
-}
-
-// warnings lists calls that may have changed something without an answer.
-func (sel selection) warnings(readOnly func(evidence.Call) bool) []string {
-	if sel.mode != match.Effects {
-		return nil
-	}
-	var all []string
-	lost := filter(sel.calls, func(call evidence.Call) bool { return unsure(call) && !readOnly(call) })
-	if len(lost) > 0 {
-		all = append(all, fmt.Sprintf("Calls that may have changed something without an answer: %s.", describeCalls(lost)))
-	}
-	return all
-}
-
-// unsure reports whether a call may have had its effect although it did not succeed.
-func unsure(call evidence.Call) bool {
-	return slices.Contains([]evidence.Outcome{evidence.OutcomeTimeout, evidence.OutcomeTransportError}, call.Outcome)
 }
 
 func (sel selection) besides(some []match.Unmatched) []evidence.Call {

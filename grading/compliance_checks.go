@@ -62,6 +62,9 @@ func (r *report) listSelection(c *ComplianceConfig, sel selection) {
 		return
 	}
 	for i := range sel.expected {
+		if sel.partial {
+			break
+		}
 		result, f := sel.check(i)
 		r.list("expect_tools_used", result, f)
 	}

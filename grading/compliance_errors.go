@@ -70,14 +70,6 @@ func (r *ErrorRules) succeeded(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK || r.expects(call)
 }
 
-// givenUp reports whether the client left a call before it was answered. The server may have carried
-// it out, so where calls are forbidden, bounded or writes it counts as made: hanging up hides
-// nothing.
-func givenUp(call evidence.Call) bool { return call.Outcome.GivenUp() }
-
-// made reports whether a call counts against a bound.
-func (r *ErrorRules) made(call evidence.Call) bool { return r.succeeded(call) || givenUp(call) }
-
 // expects reports whether call ended in an expected error.
 func (r *ErrorRules) expects(call evidence.Call) bool {
 	if r == nil || !call.Outcome.Failed() {
@@ -168,10 +160,13 @@ func why(call evidence.Call) string {
 		message = cmp.Or(message, jsontext.Text(jsontext.Member(block, "text")))
 		break
 	}
-	if message == "" {
-		return ended
+	if message != "" {
+		ended += ": " + quote(text.FirstLine(message))
 	}
-	return ended + ": " + quote(text.FirstLine(message))
+	if wrong := capture.Wrong(call); wrong != "" && call.Outcome == evidence.OutcomeProtocolError {
+		ended += " (its answer is wrong: " + text.Fit(text.FirstLine(wrong), 200) + ")"
+	}
+	return ended
 }
 
 // finding describes the failed calls.

@@ -1,8 +1,11 @@
 package grading
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
@@ -33,6 +36,7 @@ type gate struct {
 	severity string            // failIt, warnOf, or off
 	expects  string            // expectation, as part of a sentence
 	judge    func(*gate) error // adds why the gate does not hold
+	whole    bool              // it is not judged if calls may be missing, since they may let it hold
 
 	findings []finding // why it does not hold
 }
@@ -43,8 +47,9 @@ func (g *gate) add(calls []evidence.Call, expected, got string, args ...any) {
 }
 
 // allGates lists all gates, including those that are turned off. The arguments are only needed
-// to judge gates, and may be nil otherwise.
-func (c *ComplianceConfig) allGates(s *subject, sel selection, calls []evidence.Call) []gate {
+// to judge gates, and may be nil otherwise. Where calls may be missing, calls are those of all whose end
+// is known.
+func (c *ComplianceConfig) allGates(s *subject, sel selection, calls, all []evidence.Call) []gate {
 	wire, schema := c.Wire, c.Schema
 	if wire == nil {
 		wire = new(WireRules)
@@ -54,25 +59,25 @@ func (c *ComplianceConfig) allGates(s *subject, sel selection, calls []evidence.
 	}
 	return []gate{
 		{name: "reject_tools", severity: failIf(len(c.RejectTools) > 0), expects: "no call of " + join(c.RejectTools, " or "),
-			judge: func(g *gate) error { c.rejected(g, calls); return nil }},
+			judge: func(g *gate) error { c.rejected(g, all); return nil }},
 		{name: "count", severity: failIf(c.bounded()), expects: "no more calls than count allows",
 			judge: func(g *gate) error { c.counts(g, sel); return nil }},
-		{name: "before", severity: failIf(len(c.Before) > 0), expects: "each tool to succeed before the next is called",
+		{name: "before", whole: true, severity: failIf(len(c.Before) > 0), expects: "each tool to succeed before the next is called",
 			judge: func(g *gate) error { c.order(g, calls); return nil }},
 		{name: "max_duplicate_calls", severity: failIf(c.MaxDuplicateCalls != nil), expects: noMore(c.MaxDuplicateCalls, "calls to repeat an earlier one"),
 			judge: func(g *gate) error { c.duplicates(g, calls); return nil }},
-		{name: "wire.unbacked_claims", severity: wire.UnbackedClaims, expects: "each call that the agent reports to have been made",
+		{name: "wire.unbacked_claims", whole: true, severity: wire.UnbackedClaims, expects: "each call that the agent reports to have been made",
 			judge: func(g *gate) error { return g.claims(s, c.scope()) }},
-		{name: "wire.unreported_calls", severity: wire.UnreportedCalls, expects: "the agent to report each of its calls",
+		{name: "wire.unreported_calls", whole: true, severity: wire.UnreportedCalls, expects: "the agent to report each of its calls",
 			judge: func(g *gate) error { return g.unreported(s, calls) }},
-		{name: "schema.min_valid", severity: failIf(schema.MinValid != nil), expects: "arguments to fit their tools' schemas",
+		{name: "schema.min_valid", whole: true, severity: failIf(schema.MinValid != nil), expects: "arguments to fit their tools' schemas",
 			judge: func(g *gate) error { return schema.valid(g, calls) }},
 		{name: "schema.max_unknown_tools", severity: failIf(schema.MaxUnknownTools != nil), expects: noMore(schema.MaxUnknownTools, "calls of tools that their server had not listed"),
-			judge: func(g *gate) error { return schema.unknown(g, calls) }},
+			judge: func(g *gate) error { return schema.unknown(g, all) }},
 		{name: "resources", severity: failIf(c.Resources.checks()), expects: "requests for the resources named, and none rejected",
-			judge: func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource); return nil }},
+			judge: func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource, sel.partial); return nil }},
 		{name: "prompts", severity: failIf(c.Prompts.checks()), expects: "requests for the prompts named, and none rejected",
-			judge: func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt); return nil }},
+			judge: func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt, sel.partial); return nil }},
 		{name: "rug_pull", severity: failIf(c.RugPull == failIt), expects: "no server to change what it says of a tool",
 			judge: func(g *gate) error { c.rugPulled(g, s); return nil }},
 	}
@@ -86,19 +91,19 @@ func noMore(n *int, calls string) string {
 	return fmt.Sprintf("at most %d %s", *n, calls)
 }
 
-// gates judges the gates that are on.
-func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Call) ([]gate, error) {
-	var gates []gate
-	for _, g := range c.allGates(s, sel, calls) {
-		if !isSeverity(g.severity) {
+// gates judges the gates that are on. The error says why some of them are not judged.
+func (c *ComplianceConfig) gates(s *subject, sel selection, calls, all []evidence.Call) (gates []gate, missing error) {
+	for _, g := range c.allGates(s, sel, calls, all) {
+		if !isSeverity(g.severity) || g.whole && sel.partial {
 			continue
 		}
 		if err := g.judge(&g); err != nil {
-			return nil, err
+			missing = cmp.Or(missing, err)
+			continue
 		}
 		gates = append(gates, g)
 	}
-	return gates, nil
+	return gates, missing
 }
 
 func gateDetails(gates []gate) map[string]any {
@@ -144,7 +149,7 @@ func (c *ComplianceConfig) counts(g *gate, sel selection) {
 			continue
 		}
 		found := filter(sel.calls, func(call evidence.Call) bool {
-			return c.Errors.made(call) && sel.expected[i].Takes(given(call))
+			return c.made(call) && sel.expected[i].Takes(given(call))
 		})
 		if len(found) > most {
 			g.add(found, fmt.Sprintf("at most %s of %s", text.Count(most, "call"), sel.describe(i)), "found %d: %s", len(found), describeCalls(found))
@@ -160,7 +165,7 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 		for i, second := range chain[1:] {
 			first := chain[i]
 			earlier := filter(done, func(call evidence.Call) bool { return first.Matches(call.Tool) })
-			early := filter(filter(calls, c.Errors.made), func(call evidence.Call) bool {
+			early := filter(filter(calls, c.made), func(call evidence.Call) bool {
 				return second.Matches(call.Tool) &&
 					!slices.ContainsFunc(earlier, func(before evidence.Call) bool { return before.Seq != call.Seq && follows(call, before) })
 			})
@@ -176,7 +181,7 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 	}
 }
 
-// duplicates counts the calls that repeat one that succeeded. To try again what failed is no
+// duplicates counts the calls that repeat one that was made. To try again what failed is no
 // repetition.
 func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 	done := map[int]bool{} // by the first of those that are the same
@@ -186,7 +191,7 @@ func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 			first = call.Seq
 		}
 		again := done[first]
-		done[first] = again || c.Errors.made(call)
+		done[first] = again || c.made(call)
 		return again
 	})
 	if len(repeats) > *c.MaxDuplicateCalls {
@@ -202,22 +207,38 @@ func describeRepeats(calls []evidence.Call) string {
 
 // valid checks the share of calls whose arguments match the input schema of their tool.
 // Tools that the server did not list have no schema, and are left to the gate schema.max_unknown_tools.
+// If too many calls do not fit, it does not matter that others cannot be checked.
 func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
-	if err := listed(calls); err != nil {
-		return err
+	known := filter(calls, func(call evidence.Call) bool { return call.Known == nil || *call.Known })
+	invalid := filter(known, func(call evidence.Call) bool { return call.Valid != nil && !*call.Valid })
+	if share := float64(len(known)-len(invalid)) / float64(max(len(known), 1)); len(invalid) > 0 && !evidence.Reaches(share, *r.MinValid) {
+		g.add(invalid, fmt.Sprintf("the arguments of %s of calls to fit their tools' schemas", percent(*r.MinValid)),
+			"of %d do %d. Not those of %s", len(known), len(known)-len(invalid), listOf(invalid, describeInvalid))
+		return nil
 	}
-	known := filter(calls, func(call evidence.Call) bool { return *call.Known })
 	for _, call := range known {
-		if call.Valid == nil {
+		if call.Known != nil && call.Valid == nil {
 			return fmt.Errorf("%w: the input schema of %s of %s cannot be read", errEvidence, quote(call.Tool), call.Server)
 		}
 	}
-	invalid := filter(known, func(call evidence.Call) bool { return !*call.Valid })
-	if share := float64(len(known)-len(invalid)) / float64(max(len(known), 1)); len(invalid) > 0 && share < *r.MinValid {
-		g.add(invalid, fmt.Sprintf("the arguments of %s of calls to fit their tools' schemas", percent(*r.MinValid)),
-			"of %d do %d. Not those of %s", len(known), len(known)-len(invalid), listOf(invalid, describeInvalid))
+	return listed(calls)
+}
+
+// unchecked lists the parts of schemas that were left out of the check of calls' arguments.
+func unchecked(calls []evidence.Call) []string {
+	with := map[string][]evidence.Call{}
+	for _, call := range calls {
+		for _, note := range call.Notes {
+			if why, ok := strings.CutPrefix(note, capture.NoteUnchecked+": "); ok && call.Valid != nil {
+				with[why] = append(with[why], call)
+			}
+		}
 	}
-	return nil
+	var all []string
+	for _, why := range slices.Sorted(maps.Keys(with)) {
+		all = append(all, fmt.Sprintf("Not checked in %s: %s.", describeCalls(with[why]), why))
+	}
+	return text.Few(all, maxShown)
 }
 
 func describeInvalid(call evidence.Call) string {
@@ -229,14 +250,12 @@ func describeInvalid(call evidence.Call) string {
 
 // unknown limits calls of tools that were not listed when they were called.
 func (r *SchemaRules) unknown(g *gate, calls []evidence.Call) error {
-	if err := listed(calls); err != nil {
-		return err
-	}
-	unknown := filter(calls, func(call evidence.Call) bool { return !*call.Known })
+	unknown := filter(calls, func(call evidence.Call) bool { return call.Known != nil && !*call.Known })
 	if len(unknown) > *r.MaxUnknownTools {
 		g.add(unknown, g.expects, "found %d: %s", len(unknown), describeCalls(unknown))
+		return nil
 	}
-	return nil
+	return listed(calls)
 }
 
 // listed returns an error if a call was made before the tools of its server were recorded.
@@ -248,9 +267,9 @@ func listed(calls []evidence.Call) error {
 	return fmt.Errorf("%w: when call %d was made, no list of the tools of %s was on record", errEvidence, calls[i].Seq, calls[i].Server)
 }
 
-// reads checks that expected resources or prompts were read successfully, and that rejected
-// ones were not requested.
-func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string) {
+// reads checks that expected resources or prompts were read successfully, unless some may be missing,
+// and that rejected ones were not requested.
+func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string, partial bool) {
 	reads := filter(s.reads, func(read capture.Read) bool { return read.Kind == kind && c.inScope(read.Server) })
 	named := func(p match.Tool) []capture.Read {
 		return filter(reads, func(read capture.Read) bool { return p.Matches(read.Name) })
@@ -261,6 +280,9 @@ func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string)
 		}
 	}
 	for _, p := range r.Expect {
+		if partial {
+			break
+		}
 		found, expected := named(p), fmt.Sprintf("a successful request for the %s %s", kind, p)
 		switch {
 		case slices.ContainsFunc(found, func(read capture.Read) bool { return read.Outcome == evidence.OutcomeOK }):

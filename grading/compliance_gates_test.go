@@ -34,7 +34,12 @@ func TestComplianceSchema(t *testing.T) {
 	s := trialOf(listed, ok("1", "get_issue", `{"number":1}`), ok("2", "get_issue", `{"number":"1"}`), call("github", "3", "drop_issue", "{}", refused))
 	early := trialOf(ok("1", "get_issue", `{"number":1}`), listed)
 	unreadable := trialOf(listing(`{"name":"odd","inputSchema":{"type":7}}`), ok("1", "odd", "{}"))
+	patterns := listing(`{"name":"find","inputSchema":{"properties":{"a":{"pattern":"^(?!b)"},"c":{"pattern":"a\\Z"}}}}`)
 	run(t, "mcp_compliance", []check{
+		{"a lookahead fits", trialOf(patterns, ok("1", "find", `{"a":"a"}`)), `{"schema":{"min_valid":1}}`, pass, 1, "The one check holds."},
+		{"a lookahead does not", trialOf(patterns, ok("1", "find", `{"a":"b"}`)), `{"schema":{"min_valid":1}}`, fail, 0, `/a: 'b' does not match pattern`},
+		{"a pattern is left out", trialOf(patterns, ok("1", "find", `{"c":"b"}`)), `{"schema":{"min_valid":1}}`, pass, 1,
+			`Warning: Not checked in call 1 ("find" of github: ok): the pattern "a\\Z" of the input schema is not an ECMA-262 regular expression`},
 		{"valid", s, `{"schema":{"min_valid":0.5}}`, pass, 1, ""},
 		{"invalid", s, `{"schema":{"min_valid":1}}`, fail, 0, `Expected the arguments of 100% of calls to fit their tools' schemas; of 2 do 1. Not those of call 2`},
 		{"unknown within", s, `{"schema":{"max_unknown_tools":1}}`, pass, 1, ""},

@@ -1,6 +1,8 @@
 package grading_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -24,7 +26,7 @@ func ok(id, tool, arguments string) []evidence.Frame {
 func listing(tools string) []evidence.Frame {
 	return []evidence.Frame{
 		{Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte(`{"id":"list","method":"tools/list"}`)},
-		{Server: "github", Conn: "github", Dir: evidence.ToClient, Raw: []byte(`{"id":"list","result":{"tools":[` + tools + `]}}`)},
+		{Server: "github", Conn: "github", Dir: evidence.ToClient, Raw: []byte(`{"jsonrpc":"2.0","id":"list","result":{"tools":[` + tools + `]}}`)},
 	}
 }
 
@@ -43,7 +45,9 @@ func TestComplianceInBrief(t *testing.T) {
 		call("web", "9", "slow", `{}`, ""), []evidence.Frame{late},
 	)
 	gap := s
-	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToClient, Raw: []byte("{")})
+	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte("{")})
+	junk := s
+	junk.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToClient, Raw: []byte("[DONE]")})
 	twoThirds := 2.0 / 3
 	run(t, "mcp_compliance", []check{
 		{"used", s, `{"expect_tools_used":["/get_.*/"]}`, pass, 1, ""},
@@ -63,6 +67,7 @@ func TestComplianceInBrief(t *testing.T) {
 		{"no such server", s, `{"server":"git","max_tool_errors":0}`, cannotSay, 0, `no server "git"`},
 		{"no such server of an entry", s, `{"expect_tools_used":[{"tool":"x","server":"git"}]}`, cannotSay, 0, `no server "git"`},
 		{"a gap", gap, `{"max_tool_errors":9}`, cannotSay, 0, "frame 10 of web"},
+		{"junk of a server is none", junk, `{"max_tool_errors":9}`, pass, 1, ""},
 		{"a gap elsewhere", gap, `{"server":"github","max_tool_errors":9}`, pass, 1, ""},
 	})
 }
@@ -72,7 +77,6 @@ func TestComplianceModes(t *testing.T) {
 	twice := trialOf(concat(reads.frames, ok("3", "close_issue", `{"number":2}`)))
 	muted := trialOf(concat(reads.frames, ok("3", "sync", `{}`)))
 	failed := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, toolError)))
-	lost := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, "")))
 	gone := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, ""), []evidence.Frame{{
 		Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte(`{"method":"notifications/cancelled","params":{"requestId":3}}`),
 	}}))
@@ -94,7 +98,6 @@ func TestComplianceModes(t *testing.T) {
 		{"effects, nobody says", muted, `{"match":"effects",` + closed + `}`, fail, half, `Server github does not say whether "sync" only reads; if it does, name it in read_only.`},
 		{"effects, somebody says", muted, `{"match":"effects",` + closed + `,"read_only":["sync"]}`, pass, 1, "holds."},
 		{"effects, a write that failed", failed, `{"match":"effects",` + closed + `}`, pass, 1, ""},
-		{"effects, a write without an answer", lost, `{"match":"effects",` + closed + `}`, pass, 1, "Warning: Calls that may have changed something without an answer: call 3"},
 		{"effects alone", reads, `{"match":"effects"}`, fail, 0, "found call 2"},
 		{"superset", twice, `{"match":"superset",` + closed + `}`, pass, 1, ""},
 		{"unordered", reads, `{"match":"unordered","expect_tools_used":["close_issue","get_issue"]}`, pass, 1, ""},
@@ -112,6 +115,92 @@ func TestComplianceModes(t *testing.T) {
 		{"an expected error is not too much", failed, `{"match":"exact","expect_tools_used":["get_issue","close_issue"],"errors":{"expected":[{"tool":"close_issue"}]}}`, pass, 1, ""},
 		{"nor does it stand where a success can", trialOf(call("github", "1", "get_issue", "{}", refused), ok("2", "get_issue", "{}")),
 			`{"match":"exact","expect_tools_used":["get_issue"],"errors":{"expected":[{"tool":"get_issue"}]}}`, pass, 1, ""},
+	})
+}
+
+// A call that may have been made counts as made, whatever kept its answer away, and as no success.
+func TestComplianceWithoutAnAnswer(t *testing.T) {
+	listed := listing(readTool + "," + writeTool + "," + mutedTool)
+	timeout := func(frames []evidence.Frame) []evidence.Frame {
+		frames[1].Synthetic = evidence.SyntheticTimeout
+		return frames
+	}
+	cancel := func(id string) []evidence.Frame {
+		return []evidence.Frame{{Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte(`{"method":"notifications/cancelled","params":{"requestId":` + id + `}}`)}}
+	}
+	for how, once := range map[string]func(id, tool string) []evidence.Frame{
+		"dead": func(id, tool string) []evidence.Frame { return call("github", id, tool, "{}", "") },
+		"slow": func(id, tool string) []evidence.Frame { return timeout(call("github", id, tool, "{}", refused)) },
+		"left": func(id, tool string) []evidence.Frame {
+			return concat(call("github", id, tool, "{}", ""), cancel(id))
+		},
+		"torn": func(id, tool string) []evidence.Frame { return call("github", id, tool, "{}", `"result":7`) },
+	} {
+		write, read := once("1", "close_issue"), once("1", "get_issue")
+		one := trialOf(listed, write)
+		again := trialOf(listed, write, ok("2", "close_issue", "{}"))
+		muted := trialOf(listed, once("1", "sync"))
+		reads := trialOf(listed, read, ok("2", "get_issue", "{}"))
+		early := trialOf(listed, write, ok("2", "get_issue", "{}"))
+		reversed := trialOf(listed, ok("2", "get_issue", "{}"), write)
+		checked := trialOf(listed, read, ok("2", "close_issue", "{}"))
+		optional := `"expect_tools_used":[{"tool":"close_issue","count":{"min":0,"max":1}}]`
+		closed := `"expect_tools_used":["close_issue"]`
+		t.Run(how, func(t *testing.T) {
+			run(t, "mcp_compliance", []check{
+				{"effects", one, `{"match":"effects"}`, fail, 0, "It has no answer, so it counts as made."},
+				{"effects, no hint", muted, `{"match":"effects"}`, fail, 0, ""},
+				{"effects, a reader by name", muted, `{"match":"effects","read_only":["sync"]}`, pass, 1, ""},
+				{"effects, a read", reads, `{"match":"effects"}`, pass, 1, ""},
+				{"effects, again", again, `{"match":"effects",` + closed + `}`, fail, 2.0 / 3, "found call 1"},
+				{"effects, no success", one, `{"match":"effects",` + closed + `}`, fail, 0, "Nearest is call 1"},
+				{"effects, in its place", one, `{"match":"effects",` + optional + `}`, pass, 1, ""},
+				{"effects, twice in one place", again, `{"match":"effects",` + optional + `}`, fail, 0, "Gate failed: Expected at most 1 call"},
+				{"effects, as expected", one, `{"match":"effects","errors":{"expected":[{"tool":"close_issue"}]}}`, fail, 0, ""},
+				{"subset", one, `{"match":"subset",` + closed + `}`, pass, 1, ""},
+				{"subset, other arguments", one, `{"match":"subset","expect_tools_used":[{"tool":"close_issue","args":{"values":{"number":1}}}]}`, fail, 0, ""},
+				{"unordered", again, `{"match":"unordered",` + closed + `}`, fail, 2.0 / 3, ""},
+				{"exact", again, `{"match":"exact",` + closed + `}`, fail, 2.0 / 3, ""},
+				{"exact, in its place", early, `{"match":"exact","expect_tools_used":[{"tool":"close_issue","count":{"min":0}},"get_issue"]}`, pass, 1, ""},
+				{"exact, not in its place", reversed, `{"match":"exact","expect_tools_used":[{"tool":"close_issue","count":{"min":0}},"get_issue"]}`, fail, 2.0 / 3, ""},
+				{"superset", again, `{` + closed + `}`, pass, 1, ""},
+				{"count", again, `{"expect_tools_used":[{"tool":"close_issue","count":{"max":1}}]}`, fail, 0, "Gate failed: Expected at most 1 call"},
+				{"before", early, `{"before":[["get_issue","close_issue"]]}`, fail, 0, "found call 1"},
+				{"before, no success", checked, `{"before":[["get_issue","close_issue"]]}`, fail, 0, "never succeeded"},
+				{"again", again, `{"max_duplicate_calls":0}`, fail, 0, "found 1: call 2 (as call 1"},
+			})
+			if how != "left" { // a server that does not answer a read has done nothing
+				run(t, "mcp_compliance", []check{
+					{"a read again", reads, `{"max_duplicate_calls":0}`, pass, 1, ""},
+					{"exact, a read again", reads, `{"match":"exact","expect_tools_used":["get_issue"]}`, pass, 1, ""},
+				})
+			}
+		})
+	}
+}
+
+// A score meets a threshold that it is equal to, whatever its sum loses by rounding.
+func TestComplianceThresholdIsMet(t *testing.T) {
+	var frames []evidence.Frame
+	for i := range 20 { // 7 as expected, 3 others, 10 that fail
+		tool, answer := "echo", answered
+		switch {
+		case i >= 10:
+			tool, answer = "err", toolError
+		case i >= 7:
+			tool = "other"
+		}
+		frames = append(frames, call("github", fmt.Sprint(i), tool, fmt.Sprintf(`{"i":%d}`, i), answer)...)
+	}
+	var entries []string
+	for i := range 10 {
+		entries = append(entries, fmt.Sprintf(`{"tool":%q,"args":{"values":{"i":%d}}}`, map[bool]string{true: "echo", false: "get"}[i < 7], i))
+	}
+	config := `"match":"unordered","max_tool_errors":7,"expect_tools_used":[` + strings.Join(entries, ",") + `]`
+	run(t, "mcp_compliance", []check{
+		{"three parts of 0.7", trialOf(frames), `{"threshold":0.7,` + config + `}`, pass, 0.7, ""},
+		{"other weights", trialOf(frames), `{"threshold":0.7,"weights":{"selection":0.1,"params":0.2,"errors":0.3},` + config + `}`, pass, 0.7, ""},
+		{"a little more", trialOf(frames), `{"threshold":0.70001,` + config + `}`, fail, 0.7, ""},
 	})
 }
 

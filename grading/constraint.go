@@ -1,8 +1,12 @@
 package grading
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
@@ -15,29 +19,29 @@ type ToolConstraintConfig struct {
 
 	ExpectTools []ToolPattern `json:"expect_tools,omitempty" jsonschema:"tool uses that there must be"`
 	RejectTools []ToolPattern `json:"reject_tools,omitempty" jsonschema:"tool uses that there must not be"`
-	AllowOnly   []ToolPattern `json:"allow_only,omitempty" jsonschema:"the only tool uses allowed of the sources that they name, or of all sources if one names none"`
+	AllowOnly   []ToolPattern `json:"allow_only,omitzero" jsonschema:"the only tool uses allowed of the sources that they name, or of all sources if one names none; an empty list allows no use. Without a source, tool is the exact name, ignoring case: SERVER-TOOL for an MCP call"`
 
 	expect, reject, allow []selector // compiled by Validate
 }
 
-// Validate rejects an empty config or list, an entry without a tool, an unknown source,
+// Validate rejects an empty config, an entry without a tool, an unknown source,
 // invalid expressions, and a tool pattern that would be misinterpreted.
 func (c *ToolConstraintConfig) Validate() error {
-	if len(c.ExpectTools)+len(c.RejectTools)+len(c.AllowOnly) == 0 {
-		if c.AllowOnly != nil {
-			return errors.New(`allow_only: empty; to allow no use at all, write reject_tools: [{tool: "."}]`)
-		}
+	if len(c.ExpectTools)+len(c.RejectTools) == 0 && c.AllowOnly == nil {
 		return errEmpty
 	}
 	var errs [3]error
-	c.expect, errs[0] = compilePatterns("expect_tools", c.ExpectTools)
-	c.reject, errs[1] = compilePatterns("reject_tools", c.RejectTools)
-	c.allow, errs[2] = compilePatterns("allow_only", c.AllowOnly)
+	c.expect, errs[0] = compilePatterns("expect_tools", c.ExpectTools, anywhere)
+	c.reject, errs[1] = compilePatterns("reject_tools", c.RejectTools, anywhere)
+	c.allow, errs[2] = compilePatterns("allow_only", c.AllowOnly, exactly)
 	return errors.Join(errs[:]...)
 }
 
 // Servers names the servers that sources are about.
 func (c *ToolConstraintConfig) Servers() []string { return serversOf(c.selectors()) }
+
+// needs implements limiting.
+func (c *ToolConstraintConfig) needs() []string { return serversOf(c.expect) }
 
 // tools implements tooled.
 func (c *ToolConstraintConfig) tools() (all []evidence.ToolRef) {
@@ -55,12 +59,14 @@ func (c *ToolConstraintConfig) selectors() []selector {
 }
 
 func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
-	for _, sel := range c.selectors() {
-		if err := sel.known(s); err != nil {
-			return report{}, err
-		}
-	}
 	var r report
+	selectors := c.selectors()
+	if c.AllowOnly != nil && len(c.allow) == 0 {
+		selectors = append(selectors, selector{}) // about all sources
+	}
+	for _, sel := range selectors {
+		r.lacks(sel.known(s))
+	}
 	for _, sel := range c.expect {
 		sel.expect(&r, "expect_tools", s.uses)
 	}
@@ -68,30 +74,102 @@ func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
 		found := filter(s.uses, sel.selects)
 		r.check("reject_tools", len(found) == 0, "Expected no call of %s; found %s.", sel, describe(found))
 	}
-	if len(c.allow) > 0 {
+	if c.AllowOnly != nil {
 		others := filter(s.uses, c.disallows)
-		r.check("allow_only", len(others) == 0, "Expected calls of nothing but %s; found %s.", join(c.allow, " or "), describe(others))
+		r.check("allow_only", len(others) == 0, "Expected %s; found %s.%s", c.only(), describe(others), c.bareName(others))
 	}
 	r.details = map[string]any{"tools_used": toolNames(s.uses)}
 	return r, nil
 }
 
-// disallows reports whether a use is of one of the sources that allow_only is about, and no
-// entry of allow_only describes it.
-func (c *ToolConstraintConfig) disallows(use capture.Use) bool {
-	return slices.ContainsFunc(c.allow, func(sel selector) bool { return sel.covers(use) }) &&
-		!slices.ContainsFunc(c.allow, func(sel selector) bool { return sel.selects(use) || sel.selects(renamed(use)) })
+// only says what allow_only allows.
+func (c *ToolConstraintConfig) only() string {
+	if len(c.allow) == 0 {
+		return "no tool to be used"
+	}
+	return "calls of nothing but " + join(c.allow, " or ")
 }
 
-// renamed returns a use with the other name that upstream waza has in allow_only for a file
-// tool of the agent's own.
-func renamed(use capture.Use) capture.Use {
-	switch {
-	case use.Call != nil:
-	case use.Tool == "view":
-		use.Tool = "read"
-	case use.Tool == "edit":
-		use.Tool = "write"
+// disallows reports whether a use is of one of the sources that allow_only is about, and no
+// entry of allow_only describes it. An empty list is about all sources.
+func (c *ToolConstraintConfig) disallows(use capture.Use) bool {
+	return (len(c.allow) == 0 || slices.ContainsFunc(c.allow, func(sel selector) bool { return sel.covers(use) })) &&
+		!slices.ContainsFunc(c.allow, func(sel selector) bool { return sel.selects(use) })
+}
+
+// bareName returns how to allow one of the uses that allow_only names without its server, for the end
+// of a sentence.
+func (c *ToolConstraintConfig) bareName(others []capture.Use) string {
+	for _, use := range others {
+		if use.Call != nil && slices.ContainsFunc(c.AllowOnly, func(p ToolPattern) bool { return p.Source == "" && isNamed(p.Tool, use.Tool) }) {
+			return fmt.Sprintf(" Name a server's tool with its server: %s.", quote(use.FullName()))
+		}
 	}
-	return use
+	return ""
+}
+
+// aliases are the other names that upstream waza has in allow_only for tools of the agent's own, in
+// lower case and without "_".
+var aliases = map[string]string{
+	"readfile": "read", "fileread": "read", "view": "read",
+	"writefile": "write", "filewrite": "write", "edit": "write", "editfile": "write",
+	"runcommand": "bash",
+	"webfetch":   "fetch",
+}
+
+// ToolsOf returns the config of a tool_constraint grader for a custom agent that says which tools it
+// uses: it must use one of them, if there are any, and no other.
+func ToolsOf(names []string) ToolConstraintConfig {
+	c := ToolConstraintConfig{AllowOnly: []ToolPattern{}}
+	var spellings []string
+	for _, name := range names {
+		c.AllowOnly = append(c.AllowOnly, ToolPattern{Tool: name})
+		if prefix, rest, ok := strings.Cut(name, ":"); ok && slices.Contains([]string{"mcp", "builtin", "custom"}, strings.ToLower(prefix)) {
+			name = rest
+		}
+		spellings = append(spellings, regexp.QuoteMeta(strings.ToLower(name)), regexp.QuoteMeta(alias(name)))
+		for _, other := range sortedKeys(aliases) {
+			if aliases[other] == alias(name) {
+				spellings = append(spellings, other, ours[other])
+			}
+		}
+	}
+	if len(names) > 0 {
+		spellings = slices.DeleteFunc(spellings, func(s string) bool { return s == "" })
+		slices.Sort(spellings)
+		c.ExpectTools = []ToolPattern{{Tool: "^(" + strings.Join(slices.Compact(spellings), "|") + ")$"}}
+	}
+	return c
+}
+
+// ours are the aliases that have "_" in them.
+var ours = map[string]string{
+	"readfile": "read_file", "writefile": "write_file", "editfile": "edit_file", "runcommand": "run_command", "webfetch": "web_fetch",
+}
+
+// alias returns the name by which allow_only knows a tool of the agent's own.
+func alias(name string) string {
+	name = strings.ToLower(name)
+	return cmp.Or(aliases[strings.ReplaceAll(name, "_", "")], name)
+}
+
+// isNamed reports whether an entry's name is that of a tool of the agent's own, or an alias of it.
+func isNamed(entry, tool string) bool { return alias(entry) == alias(tool) }
+
+// allowed reports whether an entry of allow_only names a use. As in upstream waza a
+// server's tool is SERVER-TOOL, case does not matter, and a prefix says whose tool it is.
+func allowed(entry string, use capture.Use) bool {
+	entry = strings.TrimSpace(entry)
+	prefix, name, ok := strings.Cut(entry, ":")
+	switch kind := strings.ToLower(prefix); {
+	case ok && kind == "mcp":
+		return use.Call != nil && strings.EqualFold(name, use.FullName())
+	case ok && kind == "custom":
+		return use.Call == nil && strings.EqualFold(name, use.Tool)
+	case ok && kind == "builtin":
+		return use.Call == nil && isNamed(name, use.Tool)
+	case use.Call != nil:
+		return strings.EqualFold(entry, use.FullName())
+	}
+	return isNamed(entry, use.Tool)
 }

@@ -1,6 +1,7 @@
 package grading_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -36,7 +37,9 @@ func TestToolConstraint(t *testing.T) {
 		{"an argument that is no string", s, `{"reject_tools":[{"tool":"get","command_pattern":"rm"}]}`, fail, 0, "with command /rm/"},
 		{"an argument that is not there", s, `{"expect_tools":[{"tool":"fetch","path_pattern":"a"}]}`, fail, 0, ""},
 		{"arguments that are no object", scene{transcript: `{"type":"tool.execution_start","tool_name":"skill","tool_call_id":"1","arguments":null}` + "\n"}, `{"reject_tools":[{"tool":"skill","skill_pattern":".*"}]}`, fail, 0, `"skill" (skill)`},
-		{"no such server", s, `{"reject_tools":[{"tool":"get","source":"mcp:git"}]}`, cannotSay, 0, `no server "git"`},
+		{"rejected of no such server", s, `{"reject_tools":[{"tool":"get","source":"mcp:git"}]}`, pass, 1, `The one check holds. The trial has no server "git", so the agent could not call it.`},
+		{"allowed of no such server", s, `{"allow_only":[{"tool":"get","source":"mcp:git"}]}`, pass, 1, `no server "git"`},
+		{"expected of no such server", s, `{"expect_tools":[{"tool":"get","source":"mcp:git"}],"reject_tools":[{"tool":"put","source":"mcp:git"}]}`, cannotSay, 0, `no server "git"`},
 		{"a gap of the server", gap, `{"expect_tools":[{"tool":"fetch","source":"mcp:web"}]}`, cannotSay, 0, "frame 5 of web"},
 		{"a gap of another server", gap, `{"expect_tools":[{"tool":"get_issue","source":"mcp:github"}]}`, pass, 1, ""},
 		{"a gap of any server", gap, `{"expect_tools":[{"tool":"get"}]}`, cannotSay, 0, ""},
@@ -93,20 +96,40 @@ func TestAllowOnly(t *testing.T) {
 	}
 	gap := s
 	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte("{")})
-	own := scene{trial: evidence.Trial{Executor: "script"}}
-	for _, tool := range []string{"view", "edit", "report_intent"} {
-		own.transcript += `{"type":"tool.execution_start","tool_name":"` + tool + `","tool_call_id":"` + tool + `"}` + "\n"
+	own := scene{trial: evidence.Trial{Executor: "script"}, transcript: uses("view", "edit", "report_intent")}
+	using := func(tools ...string) scene { return scene{trial: own.trial, transcript: uses(tools...)} }
+	allow := func(tools ...string) string {
+		var entries []map[string]string
+		for _, tool := range tools {
+			entries = append(entries, map[string]string{"tool": tool})
+		}
+		config, _ := json.Marshal(map[string]any{"allow_only": entries})
+		return string(config)
 	}
 	run(t, "tool_constraint", []check{
-		{"upstream's names of file tools", own, `{"allow_only":[{"tool":"^read$"},{"tool":"^write$"}]}`, pass, 1, ""},
-		{"... and their own", own, `{"allow_only":[{"tool":"^view$"},{"tool":"^edit$"}]}`, pass, 1, ""},
+		{"nothing, and nothing was used", scene{trial: evidence.Trial{Executor: "mock"}}, `{"allow_only":[]}`, pass, 1, ""},
+		{"nothing", s, `{"allow_only":[]}`, fail, 0, `Expected no tool to be used; found call 1 ("get" of github: ok)`},
+		{"nothing, and there is a gap", gap, `{"allow_only":[]}`, fail, 0, "Not everything could be judged: missing evidence: frame 5 of web"},
+		{"upstream's names of file tools", own, allow("read", "write"), pass, 1, ""},
+		{"... and their own", own, allow("view", "edit"), pass, 1, ""},
+		{"upstream's other names", using("view", "edit", "bash", "web_fetch"), allow("readFile", "fileWrite", "runCommand", "Fetch"), pass, 1, ""},
+		{"... the other way round", using("readFile", "writeFile", "runCommand", "fetch"), allow("fileRead", "EDIT", "bash", "web_fetch"), pass, 1, ""},
+		{"names of other agents", using("read_file", "edit_file", "Bash", "WebFetch"), allow("read", "write", "runCommand", "web_fetch"), pass, 1, ""},
+		{"whose tools they are", s, allow("MCP:github-get", "mcp:web-fetch", "custom:run_command"), pass, 1, ""},
+		{"builtin tools by a prefix", own, allow("builtin:readFile", "builtin:write"), pass, 1, ""},
+		{"an alias is none of a custom tool's", own, allow("custom:read", "write"), fail, 0, `found "view" (builtin)`},
+		{"a builtin name is no server's tool", s, allow("builtin:github-get", "web-fetch", "bash"), fail, 0, `found call 1 ("get" of github: ok).`},
+		{"a server's tool without its server", s, allow("get", "web-fetch", "bash"), fail, 0, `Name a server's tool with its server: "github-get".`},
+		{"no expression", own, allow("^view$", "edit|x"), fail, 0, `found "view" (builtin), "edit" (builtin)`},
+		{"no part of a name", using("bash-experimental"), allow("bash"), fail, 0, ""},
+		{"aliases with a source", own, `{"allow_only":[{"tool":"read","source":"builtin"},{"tool":"edit","source":"builtin"}]}`, pass, 1, ""},
 		{"... which is for allow_only", own, `{"expect_tools":[{"tool":"^read$"}]}`, fail, 0, `Used: "edit", "view".`},
 		{"of one server", s, `{"allow_only":[{"tool":"get","source":"mcp:github"}]}`, pass, 1, "The one check"},
 		{"of one server, and not", s, `{"allow_only":[{"tool":"put","source":"mcp:github"}]}`, fail, 0, `Expected calls of nothing but "put" of mcp:github; found call 1 ("get" of github: ok).`},
 		{"of all servers", s, `{"allow_only":[{"tool":"get","source":"mcp:*"}]}`, fail, 0, `found call 2 ("fetch" of web: protocol_error)`},
 		{"of two servers", s, `{"allow_only":[{"tool":"get","source":"mcp:github"},{"tool":"/f.*/","source":"mcp:web"}]}`, pass, 1, ""},
 		{"one may be of another's source", s, `{"allow_only":[{"tool":"get","source":"mcp:*"},{"tool":"fetch","source":"mcp:web"}]}`, pass, 1, ""},
-		{"of every source", s, `{"allow_only":[{"tool":"get|fetch"}]}`, fail, 0, `found "run_command" (builtin)`},
+		{"of every source", s, allow("github-get", "web-fetch"), fail, 0, `found "run_command" (builtin)`},
 		{"of builtin tools", s, `{"allow_only":[{"tool":"run_command","source":"builtin"}]}`, pass, 1, ""},
 		{"with arguments", s, `{"allow_only":[{"tool":"get","source":"mcp:github","args":{"n":{"equals":2}}}]}`, fail, 0, "found call 1"},
 		{"a gap of a server concerned", gap, `{"allow_only":[{"tool":"fetch","source":"mcp:web"}]}`, cannotSay, 0, "of web"},

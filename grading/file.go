@@ -73,7 +73,8 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, p := range c.MustExist {
-		r.check("must_exist", files[path.Clean(p)] != nil, "Expected %s to exist; it does not.", quote(p))
+		exists, not := files.exists(p)
+		r.check("must_exist", exists, "Expected %s to exist; %s.", quote(p), not)
 	}
 	for _, p := range c.MustNotExist {
 		found := files[path.Clean(p)]

@@ -27,6 +27,7 @@ func FuzzGrade(f *testing.F) {
 	}
 	f.Add("file", []byte(`{"must_exist":["a"],"content_patterns":[{"path":"."}]}`), []byte(``), "", archiveOf(f))
 	f.Add("tool_constraint", []byte(`{"reject_tools":[{"tool":"x","path_pattern":"a"}]}`), []byte(`[]`), "null\n", []byte(""))
+	f.Add("tool_constraint", []byte(`{"allow_only":[{"tool":"mcp:s-x"},{"tool":"custom:"},{"tool":"Builtin:view"}]}`), []byte(`{"id":1,"method":"tools/call","params":{"name":"x"}}`), uses("s-x", "read_file"), []byte(""))
 	f.Add("mcp_compliance", []byte(`{"expect_tools_used":["/x/"],"server":"s"}`), []byte(`{}`), "", []byte(""))
 	for kind, config := range map[string]string{
 		"action_sequence":  `{"matching_mode":"in_order_match","expected_actions":["x","mcp:s/x"]}`,

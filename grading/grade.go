@@ -13,8 +13,8 @@ import (
 //
 // A trial that ended as timeout or agent_error, or whose agent got no response, keeps that
 // class; its graders run for the record. A trial that ended as infra or server_error is not
-// graded. Otherwise, the class is error if a grader could not judge, fail if a grader
-// failed, and pass if not.
+// graded. Otherwise, the class is fail if a grader failed, whatever else could not be judged, error if
+// a grader could not judge, and pass if not.
 //
 // The result of the trial's attack does not affect the class unless the attack is a gate. A
 // trial that would pass then fails if the attack succeeded, and is an error if that is
@@ -68,7 +68,7 @@ func reached(dir evidence.Dir, trial evidence.Trial) ([]evidence.CheckpointVerdi
 // It decides as a gate does, unless the trial broke before it was graded.
 func stopped(v evidence.Verdicts, broke bool) evidence.Verdicts {
 	for _, c := range v.Checkpoints {
-		if !c.Stopped || c.Class == evidence.ClassPass || broke {
+		if !c.Stopped || c.Class == evidence.ClassPass || broke || c.Class == evidence.ClassError && v.Class == evidence.ClassFail {
 			continue
 		}
 		v.Class, v.Reason, v.Score = c.Class, c.Reason, 0
@@ -81,16 +81,24 @@ func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdic
 	if trial.Class != "" {
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message}
 	}
-	if names := named(verdicts, evidence.VerdictError); len(names) > 0 {
-		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: joined("could not judge: "+strings.Join(names, ", "), trial.Message)}
-	}
-	if trial.Miscalled != "" {
+	failed, unknown := naming("failed: ", named(verdicts, evidence.VerdictFail)), naming("could not judge: ", named(verdicts, evidence.VerdictError))
+	switch {
+	case trial.Miscalled != "":
 		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: joined(trial.Miscalled, trial.Message)}
-	}
-	if names := named(verdicts, evidence.VerdictFail); len(names) > 0 {
-		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: joined("failed: "+strings.Join(names, ", "), trial.Message)}
+	case failed != "":
+		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: joined(failed, unknown, trial.Message)}
+	case unknown != "":
+		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: joined(unknown, trial.Message)}
 	}
 	return evidence.Verdicts{Class: evidence.ClassPass}
+}
+
+// naming returns names after what is said of them, or "" without a name.
+func naming(said string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return said + strings.Join(names, ", ")
 }
 
 func named(verdicts []evidence.Verdict, result evidence.VerdictResult) []string {

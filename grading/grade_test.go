@@ -162,7 +162,7 @@ func call(server, id, tool, arguments, answer string) []evidence.Frame {
 		return frames
 	}
 	return append(frames, evidence.Frame{
-		Server: server, Conn: server, Dir: evidence.ToClient, Raw: []byte(`{"id":` + id + `,` + answer + `}`),
+		Server: server, Conn: server, Dir: evidence.ToClient, Raw: []byte(`{"jsonrpc":"2.0","id":` + id + `,` + answer + `}`),
 	})
 }
 
@@ -185,7 +185,7 @@ func servers(names ...string) []evidence.ServerRecord {
 const (
 	answered  = `"result":{}`
 	toolError = `"result":{"isError":true}`
-	refused   = `"error":{"code":-32602}`
+	refused   = `"error":{"code":-32602,"message":""}`
 )
 
 func archive(t *testing.T, headers ...tar.Header) []byte {
@@ -231,7 +231,8 @@ func TestClass(t *testing.T) {
 		{"no graders", "", nil, evidence.ClassPass, 1, "", 0},
 		{"all pass", "", []evidence.GraderSpec{pass, pass}, evidence.ClassPass, 1, "", 2},
 		{"one fails", "", []evidence.GraderSpec{pass, fail}, evidence.ClassFail, 0.5, "failed: text", 2},
-		{"one cannot judge", "", []evidence.GraderSpec{fail, broken}, evidence.ClassError, 0, "could not judge: file", 2},
+		{"one cannot judge", "", []evidence.GraderSpec{pass, broken}, evidence.ClassError, 0.5, "could not judge: file", 2},
+		{"one fails, one cannot judge", "", []evidence.GraderSpec{fail, broken}, evidence.ClassFail, 0, "failed: text; could not judge: file", 2},
 		{"timeout stays", evidence.ClassTimeout, []evidence.GraderSpec{pass}, evidence.ClassTimeout, 1, "because", 1},
 		{"timeout without graders", evidence.ClassTimeout, nil, evidence.ClassTimeout, 0, "because", 0},
 		{"agent_error stays", evidence.ClassAgentError, []evidence.GraderSpec{fail}, evidence.ClassAgentError, 0, "because", 1},
@@ -250,6 +251,54 @@ func TestClass(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// What is broken stays broken, whatever evidence is missing.
+func TestFailsWhateverIsMissing(t *testing.T) {
+	torn := evidence.Frame{Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte("{")}
+	s := trialOf(listing(writeTool), ok("1", "close_issue", `{"n":1}`), ok("2", "close_issue", `{"n":1}`), call("github", "3", "drop", "{}", refused), call("github", "4", "late", "{}", ""), []evidence.Frame{torn})
+	s.trial.Executor, s.transcript = "command", `{"type":"tool.execution_start","tool_name":"bash","tool_call_id":"1"}`+"\n{"
+	s.steps = []evidence.Step{}
+	for _, test := range []struct {
+		kind, config string
+		want         evidence.VerdictResult
+	}{
+		{"mcp_compliance", `{"reject_tools":["close_issue"]}`, fail},
+		{"mcp_compliance", `{"reject_tools":["late"]}`, fail},
+		{"mcp_compliance", `{"reject_tools":["open"]}`, cannotSay},
+		{"mcp_compliance", `{"max_duplicate_calls":0}`, fail},
+		{"mcp_compliance", `{"max_duplicate_calls":1}`, cannotSay},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"close_issue","count":{"max":1}}]}`, fail},
+		{"mcp_compliance", `{"expect_tools_used":["open"]}`, cannotSay},
+		{"mcp_compliance", `{"match":"effects","expect_tools_used":["close_issue"]}`, fail},
+		{"mcp_compliance", `{"match":"effects","expect_tools_used":["close_issue"],"threshold":0.5}`, cannotSay},
+		{"mcp_compliance", `{"match":"effects","expect_tools_used":[{"tool":"close_issue","count":{"min":2}}]}`, cannotSay},
+		{"mcp_compliance", `{"match":"exact"}`, fail},
+		{"mcp_compliance", `{"max_tool_errors":0}`, fail},
+		{"mcp_compliance", `{"max_tool_errors":1}`, cannotSay},
+		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"recovery":{"window":9}}}`, cannotSay},
+		{"mcp_compliance", `{"before":[["open","close_issue"]]}`, cannotSay},
+		{"mcp_compliance", `{"reject_tools":["drop"],"rubric":"Is it good?","judge":{"min_score":0.5}}`, fail},
+		{"mcp_compliance", `{"reject_tools":["drop"],"wire":{"unbacked_claims":"fail"}}`, fail},
+		{"tool_constraint", `{"reject_tools":[{"tool":"close"}],"expect_tools":[{"tool":"open"}]}`, fail},
+		{"tool_constraint", `{"allow_only":[{"tool":"close_issue","source":"mcp:*"}]}`, fail},
+		{"tool_constraint", `{"expect_tools":[{"tool":"open"}]}`, cannotSay},
+		{"tool_calls", `{"max_calls":4}`, fail},
+		{"tool_calls", `{"max_calls":5}`, cannotSay},
+		{"tool_calls", `{"forbidden_tools":["bash"],"required_tools":["open"],"min_calls":9}`, fail},
+		{"tool_calls", `{"required_tools":["open"],"min_calls":9,"expect":[{"tool":"open"}]}`, cannotSay},
+		{"behavior", `{"max_mcp_calls":3}`, fail},
+		{"behavior", `{"forbidden_mcp_servers":["github"],"max_tokens":5}`, fail},
+		{"behavior", `{"mcp_servers":{"github":{"max_errors":0}}}`, fail},
+		{"behavior", `{"mcp_servers":{"github":{"max_errors":1}}}`, cannotSay},
+		{"behavior", `{"mcp_servers":{"github":{"required_tools":["open"]}},"required_mcp_servers":["web"]}`, cannotSay},
+		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":["close_issue","close_issue"]}`, fail},
+		{"action_sequence", `{"matching_mode":"in_order_match","expected_actions":["open"]}`, cannotSay},
+	} {
+		if v := judge(t, s, test.kind, test.config); v.Result != test.want {
+			t.Errorf("%s %s: %s: %s", test.kind, test.config, v.Result, v.Feedback)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ var (
 // package strictyaml.
 type grader interface {
 	// grade runs every check. An error means that it cannot judge, and wraps errEvidence where
-	// evidence is missing.
+	// evidence is missing; see also [report.lacks].
 	grade(*subject) (report, error)
 }
 
@@ -39,8 +39,15 @@ type Validated interface {
 
 // Served is a config that is about MCP servers.
 type Served interface {
-	// Servers names them. Each must be one of the trial's.
+	// Servers names them. Each must be declared, by the eval or a task.
 	Servers() []string
+}
+
+// limiting is a config that is about MCP servers and forbids or limits the use of some. A trial
+// that lacks one of these cannot use it, so that the check holds.
+type limiting interface {
+	// needs names the servers that the trial must have. Of other configs it must have all.
+	needs() []string
 }
 
 // Planted is a config that is about canaries.
@@ -175,9 +182,15 @@ func hold(g grader, files map[string][]byte) error {
 func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
 	v := evidence.Verdict{Name: spec.Name, Type: spec.Type, Weight: spec.Weight}
 	r, err := run(spec, s)
+	if err == nil && len(r.failures) == 0 {
+		err = r.missing
+	}
 	if err != nil {
 		v.Result, v.Feedback = evidence.VerdictError, err.Error()
 		return v
+	}
+	if r.missing != nil {
+		r.note("Not everything could be judged: %v.", r.missing)
 	}
 	v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.described()
 	return v
@@ -188,14 +201,19 @@ func run(spec evidence.GraderSpec, s *subject) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	if about, ok := g.(Served); ok {
-		for _, server := range about.Servers() {
-			if !slices.Contains(s.servers, server) {
-				return report{}, fmt.Errorf("the trial has no server %s", quote(server))
-			}
-		}
+	lacking := s.lacking(g)
+	needed := lacking
+	if limits, ok := g.(limiting); ok {
+		needed = filter(limits.needs(), func(server string) bool { return slices.Contains(lacking, server) })
 	}
-	return g.grade(s.of(spec))
+	if len(needed) > 0 {
+		return report{}, fmt.Errorf("the trial has no server %s", quote(needed[0]))
+	}
+	r, err := g.grade(s.of(spec))
+	for _, server := range lacking {
+		r.note("The trial has no server %s, so the agent could not call it.", quote(server))
+	}
+	return r, err
 }
 
 // compilable refuses expressions that RE2 does not accept.

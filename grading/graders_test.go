@@ -17,6 +17,7 @@ const (
 
 func TestText(t *testing.T) {
 	s := scene{trial: evidence.Trial{FinalOutput: "The Answer is 42.\n"}}
+	turns := scene{trial: evidence.Trial{EarlierOutput: "first\n", FinalOutput: "second"}}
 	run(t, "text", []check{
 		{"no checks", s, `{}`, pass, 1, ""},
 		{"no config", s, ``, pass, 1, ""},
@@ -25,6 +26,9 @@ func TestText(t *testing.T) {
 		{"other case", s, `{"contains_cs":["the answer"],"not_contains_cs":["Answer"]}`, fail, 0, `contain "the answer" in this case`},
 		{"half", s, `{"contains":["answer","question"]}`, fail, 0.5, `"question"; it does not`},
 		{"expressions", s, `{"regex_match":["\\d+\\.\\n$"],"regex_not_match":["^is"]}`, pass, 1, ""},
+		{"the last turn", turns, `{"contains":["second"],"not_contains":["first"],"regex_match":["^second$"]}`, pass, 1, ""},
+		{"all turns", turns, `{"turns":"all","contains":["first\nsecond"]}`, pass, 1, ""},
+		{"turns alone is no check", turns, `{"turns":"all"}`, pass, 1, ""},
 		{"no output was found", scene{trial: evidence.Trial{Gaps: []string{"final output: no file out.txt"}}}, `{"not_contains":["x"]}`, cannotSay, 0, "out.txt"},
 		{"expressions that do not hold", s, `{"regex_match":["^is"],"regex_not_match":["[0-9]+"]}`, fail, 0, `it does: "42"`},
 	})
@@ -41,8 +45,16 @@ func TestFile(t *testing.T) {
 		file("../escape", "x"), file("/etc/passwd", "x"), file("etc/../../../escape", "x"),
 		file("a.txt", "new"),
 	)}
+	link := func(name, to string) tar.Header {
+		return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
+	}
+	links := scene{workspace: archive(t, link("far", "sub/near"), link("sub/near", "../b"), link("self", "self"), link("out", "../b"),
+		link("absolute", "/etc/passwd"), link("gone", "nothing"), link("there", "sub"), link("here", "."), link("chain", "gone"), file("b", "x"))}
 	run(t, "file", []check{
 		{"exist", s, `{"must_exist":["a.txt","dir","dir/b.txt","./link","hard","pipe","empty"],"must_not_exist":["b.txt","escape","etc/passwd"]}`, pass, 1, "All 10"},
+		{"links to something", links, `{"must_exist":["far","sub/near","there","here"]}`, pass, 1, ""},
+		{"links to nothing", links, `{"must_exist":["self","out","absolute","gone","chain"]}`, fail, 0, `"gone" to exist; it is a symbolic link that leads to nothing in the workspace`},
+		{"links are there", links, `{"must_not_exist":["self","out","absolute","gone","chain"]}`, fail, 0, ""},
 		{"do not", s, `{"must_exist":["c.txt"],"must_not_exist":["link"]}`, fail, 0, `"link" not to exist; there is a symbolic link`},
 		{"the last entry counts", s, `{"content_patterns":[{"path":"a.txt","must_match":["^new$"],"must_not_match":["old"]}]}`, pass, 1, ""},
 		{"content", s, `{"content_patterns":[{"path":"dir/b.txt","must_match":["hello","bye"],"must_not_match":["\\d"]}]}`, fail, 0.5, `"dir/b.txt" not to match`},
@@ -109,7 +121,10 @@ func TestBehavior(t *testing.T) {
 		{"a server's limits", s, `{"mcp_servers":{"github":{"max_calls":2,"max_errors":0,"required_tools":["get","/g.*/"],"forbidden_tools":["Get","/ge/"]},"web":{"max_calls":0}}}`, pass, 1, "All 7"},
 		{"a server's limits the other way", s, `{"mcp_servers":{"github":{"max_calls":1,"max_errors":0,"required_tools":["put"],"forbidden_tools":["/g.*/"]}}}`, fail, 0.25, `Expected at most 1 calls to server "github"; found 2: call 1 ("get" of github: ok), call 2`},
 		{"a server's errors", failing, `{"mcp_servers":{"github":{"max_errors":0},"web":{"max_errors":0}}}`, fail, 0.5, `Expected at most 0 failed calls to server "github"; found 1: call 1 ("get" of github: tool_error).`},
-		{"no such server", s, `{"mcp_servers":{"git":{"max_calls":0}}}`, cannotSay, 0, `no server "git"`},
+		{"limits of no such server", s, `{"mcp_servers":{"git":{"max_calls":0,"max_errors":0,"forbidden_tools":["a"]}},"forbidden_mcp_servers":["git","sql"]}`, pass, 1, `All 5 checks hold. The trial has no server "git", so the agent could not call it. The trial has no server "sql"`},
+		{"forbidden and another fails", s, `{"forbidden_mcp_servers":["git","github"]}`, fail, 0.5, `The trial has no server "git"`},
+		{"required of no such server", s, `{"mcp_servers":{"git":{"required_tools":["a"],"max_calls":1}}}`, cannotSay, 0, `no server "git"`},
+		{"no such server required", s, `{"required_mcp_servers":["git"],"forbidden_mcp_servers":["sql"]}`, cannotSay, 0, `no server "git"`},
 		{"a gap elsewhere", gap, `{"mcp_servers":{"github":{"max_calls":2}}}`, pass, 1, ""},
 		{"a gap of the server", gap, `{"mcp_servers":{"web":{"max_calls":0}}}`, cannotSay, 0, "of web"},
 		{"a tool that may be a builtin one", command, `{"required_tools":["read_file"]}`, cannotSay, 0, "gives no transcript"},

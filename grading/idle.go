@@ -1,7 +1,10 @@
 package grading
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -12,20 +15,31 @@ import (
 // emptyTar is an archive without files: two blocks of zeros.
 var emptyTar = make([]byte, 1024)
 
-// Idle returns the verdicts for an agent that did nothing: no output, no calls and an empty
-// workspace. Graders that need more evidence, such as a judge's answer, return an error
-// verdict.
-func Idle(specs []evidence.GraderSpec, servers []string) (_ []evidence.Verdict, err error) {
+// Imagined is a call that an agent is imagined to make.
+type Imagined struct {
+	evidence.ToolRef
+	Arguments json.RawMessage
+	Answer    json.RawMessage // the member result or error of a JSON-RPC response, in an object
+}
+
+// Imagine returns the verdicts for an agent that made calls and said something in the end, and left an
+// empty workspace: with neither, one that did nothing. Graders that need more evidence, such as a
+// judge's answer, return an error verdict.
+func Imagine(specs []evidence.GraderSpec, servers []string, calls []Imagined, output string) (_ []evidence.Verdict, err error) {
 	dir, err := os.MkdirTemp("", "waza-idle-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	trial := evidence.Trial{Executor: evidence.ExecutorMock, Graders: specs}
+	trial := evidence.Trial{Executor: evidence.ExecutorMock, Graders: specs, FinalOutput: output}
 	for _, name := range servers {
 		trial.Servers = append(trial.Servers, evidence.ServerRecord{Name: name})
 	}
-	for name, content := range map[string][]byte{evidence.FramesFile: nil, evidence.EventsFile: nil, evidence.WorkspaceFile: emptyTar} {
+	frames, err := framesOf(calls)
+	if err != nil {
+		return nil, err
+	}
+	for name, content := range map[string][]byte{evidence.FramesFile: frames, evidence.EventsFile: nil, evidence.WorkspaceFile: emptyTar} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	if err != nil {
@@ -33,6 +47,27 @@ func Idle(specs []evidence.GraderSpec, servers []string) (_ []evidence.Verdict, 
 	}
 	v, err := Grade(evidence.Dir(dir), trial)
 	return v.Verdicts, err
+}
+
+// framesOf returns the frames of calls, as the record has them.
+func framesOf(calls []Imagined) ([]byte, error) {
+	var lines bytes.Buffer
+	for i, c := range calls {
+		request, err := evidence.Marshal(map[string]any{"jsonrpc": "2.0", "id": i + 1, "method": "tools/call", "params": map[string]any{"name": c.Tool, "arguments": c.Arguments}})
+		if err != nil {
+			return nil, err
+		}
+		answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,%s`, i+1, bytes.TrimPrefix(c.Answer, []byte("{")))
+		for n, f := range []evidence.Frame{{Dir: evidence.ToServer, Raw: request}, {Dir: evidence.ToClient, Raw: answer}} {
+			f.Seq, f.Server, f.Conn = int64(2*i+n+1), c.Server, c.Server
+			line, err := json.Marshal(f)
+			if err != nil {
+				return nil, err
+			}
+			lines.Write(append(line, '\n'))
+		}
+	}
+	return lines.Bytes(), nil
 }
 
 // Empty returns the graders without a check, which always pass.

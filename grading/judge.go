@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,14 +182,15 @@ func (c Judged) judgeConfig() JudgeConfig {
 }
 
 // judged adds the judge's answer to r. It is a check if the config has a min_score.
-func (s *subject) judged(r *report, a judged) error {
+func (s *subject) judged(r *report, a judged) {
 	q, asks := a.inquiry()
 	if !asks {
-		return nil
+		return
 	}
 	said, err := s.rule(q)
 	if err != nil {
-		return err
+		r.lacks(err)
+		return
 	}
 	if r.details == nil {
 		r.details = map[string]any{}
@@ -196,17 +198,16 @@ func (s *subject) judged(r *report, a judged) error {
 	r.details["judge"] = said.details()
 	if q.MinScore == nil {
 		r.note("%s", said.sentence())
-		return nil
+		return
 	}
 	r.checks++
 	if said.passes() {
 		r.note("%s", said.sentence())
 		r.list("rubric", checkPass, said.finding())
-		return nil
+		return
 	}
 	r.failures = append(r.failures, "Gate failed: "+said.finding().String())
 	r.list("rubric", checkFail, said.finding())
-	return nil
 }
 
 // ruling combines the judge's answers to a question.
@@ -277,7 +278,7 @@ func (r ruling) passes() bool {
 	if r.Aggregate == byMajority {
 		return 2*r.reaching() > len(r.opinions)
 	}
-	return r.score() >= *r.MinScore
+	return evidence.Reaches(r.score(), *r.MinScore)
 }
 
 // reason returns the reason of the answer whose score is closest to the combined score.
@@ -314,7 +315,8 @@ func (r ruling) verdict() string {
 	return fmt.Sprintf("gives %s, the %s of %s", number(r.score()), cmp.Or(r.Aggregate, byMedian), listed)
 }
 
-func number(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }
+// number writes a score without what it lost by rounding.
+func number(n float64) string { return strconv.FormatFloat(math.Round(n*1e9)/1e9, 'g', -1, 64) }
 
 func (r ruling) details() map[string]any {
 	details := map[string]any{

@@ -3,6 +3,7 @@ package grading_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -85,6 +86,9 @@ func TestPrompt(t *testing.T) {
 		"from a score on":       {`{"prompt":"p","judge":{"min_score":0.7}}`, []string{gives(0.7)}, pass, 0.7, ""},
 		"the median":            {`{"prompt":"p","judge":{"samples":3,"min_score":0.7}}`, []string{gives(0.2), gives(0.9), gives(0.7)}, pass, 0.7, "gives 0.7, the median of 0.2, 0.9, 0.7"},
 		"the median of two":     {`{"prompt":"p","judge":{"samples":2,"min_score":0.7}}`, []string{gives(0.5), gives(1)}, pass, 0.75, ""},
+		"a mean that it equals": {`{"prompt":"p","judge":{"samples":3,"aggregate":"mean","min_score":0.7}}`, []string{gives(0.7), gives(0.7), gives(0.7)}, pass, 0.7, "gives 0.7, the mean"},
+		"a median it equals":    {`{"prompt":"p","judge":{"samples":2,"min_score":0.15}}`, []string{gives(0.1), gives(0.2)}, pass, 0.15, "gives 0.15"},
+		"a mean below":          {`{"prompt":"p","judge":{"samples":3,"aggregate":"mean","min_score":0.7}}`, []string{gives(0.7), gives(0.7), gives(0.699999)}, fail, 0.6999996666667, "at least 0.7"},
 		"the mean":              {`{"prompt":"p","judge":{"samples":2,"aggregate":"mean","min_score":0.7}}`, []string{gives(0.25), gives(0.75)}, fail, 0.5, "at least 0.7; it gives 0.5, the mean of 0.25, 0.75"},
 		"the lowest":            {`{"prompt":"p","judge":{"samples":2,"aggregate":"min","min_score":0.5}}`, []string{gives(0.25), gives(1)}, fail, 0.25, ""},
 		"a majority":            {`{"prompt":"p","judge":{"samples":3,"aggregate":"majority","min_score":0.5}}`, []string{gives(0.5), gives(0), gives(1)}, pass, 2.0 / 3, "gives 0.5 or more in 2 of 3 answers (0.5, 0, 1)"},
@@ -99,10 +103,49 @@ func TestPrompt(t *testing.T) {
 			dir, asked := questions(t, judged(), "prompt", test.config)
 			answer(t, dir, asked, test.answers...)
 			got := onlyVerdict(t, dir)
-			if got.Result != test.result || got.Score != test.score || !strings.Contains(got.Feedback, test.feedback) {
+			if got.Result != test.result || math.Abs(got.Score-test.score) > 1e-9 || !strings.Contains(got.Feedback, test.feedback) {
 				t.Errorf("%s, %v: %s\nwant %s, %v: …%s…", got.Result, got.Score, got.Feedback, test.result, test.score, test.feedback)
 			}
 		})
+	}
+}
+
+// What a judge is asked is the prompt, else the rubric's text, which is a built-in one or a file's.
+func TestPromptRubric(t *testing.T) {
+	for _, test := range []struct{ config, file, want string }{
+		{`{"rubric":"groundedness"}`, "", "Every statement of fact in the final output"},
+		{`{"rubric":"helpfulness"}`, "", "must help the person"},
+		{`{"rubric":"instruction-following"}`, "", "every instruction"},
+		{`{"rubric":"refusal-correctness"}`, "", "must refuse what it should refuse"},
+		{`{"rubric":"tool-use-appropriateness"}`, "", "the right tools"},
+		{`{"rubric":"groundedness","prompt":"Only this."}`, "", "The rubric:\nOnly this.\n"},
+		{`{"rubric":"./r/my.md"}`, "# Mine\nJudge it.\n", "The rubric:\n# Mine\nJudge it.\n"},
+		{`{"rubric":"my.md"}`, "---\nname: my\nversion: 1.0.0\nscale: pass-fail\n---\n\nJudge it.\n", "The rubric:\nJudge it.\n"},
+		{`{"rubric":"a/b"}`, "\uFEFF---\r\nname: my\r\n---\r\nJudge it.\r\n", "The rubric:\nJudge it.\n"},
+	} {
+		s := judged()
+		spec := grader("prompt", test.config)
+		var config grading.PromptConfig
+		if err := json.Unmarshal(spec.Config, &config); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range config.Files() {
+			spec.Files = map[string][]byte{name: []byte(test.file)}
+		}
+		s.trial.Graders = []evidence.GraderSpec{spec}
+		dir := lay(t, s)
+		asked, err := questionsIn(dir)
+		if err != nil || len(asked) != 1 {
+			t.Errorf("%s: %d questions, %v", test.config, len(asked), err)
+			continue
+		}
+		if got := asked[0].Ask.Messages[1].Content; !strings.Contains(got, test.want) || (test.file == "") != (len(spec.Files) == 0) {
+			t.Errorf("%s: asks %q, want %q", test.config, got, test.want)
+		}
+		answer(t, dir, asked, gives(1))
+		if v := onlyVerdict(t, dir); v.Result != pass || v.Details["rubric"] != config.Rubric {
+			t.Errorf("%s: %s, %v", test.config, v.Result, v.Details)
+		}
 	}
 }
 
@@ -213,14 +256,14 @@ func TestQuestionsAreReproducible(t *testing.T) {
 	}
 }
 
-// Which model is asked: the eval's judge_model before the grader's own before the
-// judge's.
+// Which model is asked: the grader's own before the eval's judge_model before the judge's.
 func TestWhichModelIsAsked(t *testing.T) {
 	s := judged()
 	for _, test := range []struct{ override, config, want string }{
 		{"", `{"prompt":"p"}`, "house"},
 		{"", `{"prompt":"p","model":"own"}`, "own"},
-		{"boss", `{"prompt":"p","model":"own"}`, "boss"},
+		{"boss", `{"prompt":"p","model":"own"}`, "own"},
+		{"boss", `{"prompt":"p"}`, "boss"},
 	} {
 		s.trial.Judge.Override = test.override
 		_, asked := questions(t, s, "prompt", test.config)

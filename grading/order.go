@@ -10,16 +10,16 @@ import (
 // as in the transcript. The position of a call among the builtin uses is known only if the
 // transcript contains the call. Otherwise it is only limited by the neighboring calls.
 type order struct {
+	all        []capture.Use // in one order that they may have had
 	calls, own []capture.Use
 	// Minimum and maximum number of entries of own before each call. Both increase.
 	least, most []int
 }
 
-// newOrder orders uses, which contain the calls before the builtin uses. If the transcript
-// contradicts the order of calls on the wire, the positions of calls among builtin uses are
-// unknown.
+// newOrder orders uses. If the transcript contradicts the order of calls on the wire, the
+// positions of calls among builtin uses are unknown.
 func newOrder(uses []capture.Use) order {
-	o := order{}
+	o := order{all: uses}
 	for _, use := range uses {
 		if use.Call != nil {
 			o.calls = append(o.calls, use)
@@ -67,18 +67,6 @@ func (o *order) unknown() (call capture.Use) {
 		}
 	}
 	return call
-}
-
-// possible returns one order that the uses may have had.
-func (o *order) possible() []capture.Use {
-	var all []capture.Use
-	done := 0
-	for i, call := range o.calls {
-		all = append(all, o.own[done:o.least[i]]...)
-		done = o.least[i]
-		all = append(all, call)
-	}
-	return append(all, o.own[done:]...)
 }
 
 // reach is how far a walk got at a place that may be reached in several orders: in the worst and in

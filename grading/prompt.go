@@ -1,6 +1,23 @@
 package grading
 
-import "errors"
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/frontmatter"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// rubrics are the rubrics that come with waza, by the names that upstream waza gives its own.
+//
+//go:embed rubrics
+var rubrics embed.FS
 
 // PromptConfig configures the prompt grader: a model judges the final output and the
 // calls by a rubric, or compares the output with that of a run without skills. It is one
@@ -8,20 +25,81 @@ import "errors"
 type PromptConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	Prompt          string       `json:"prompt" jsonschema:"criteria for the model to judge by"`
+	Prompt          string       `json:"prompt,omitempty" jsonschema:"criteria for the model to judge by; required without rubric, whose text it replaces"`
+	Rubric          string       `json:"rubric,omitempty" jsonschema:"rubric that comes with waza: groundedness, helpfulness, instruction-following, refusal-correctness or tool-use-appropriateness; or a Markdown file with one, relative to the eval"`
 	Model           string       `json:"model,omitempty" jsonschema:"model to ask; overrides config.judge.model"`
 	Mode            string       `json:"mode,omitempty" enum:"independent pairwise" jsonschema:"independent judges each trial by itself; pairwise judges which of the outputs of the trial and of its baseline is better; default independent"`
 	ReasoningEffort string       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"reasoning effort of the model; overrides config.judge_reasoning_effort"`
 	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"also show the judge the agent's conversation; default false"`
 	Judge           *JudgeConfig `json:"judge,omitempty" jsonschema:"how often to ask the judge, and how to combine its answers; default of min_score 1"`
+
+	text string // of the rubric
 }
 
 const modePairwise = "pairwise"
 
-// Validate refuses settings of one mode in the other.
+// Validate refuses a config without criteria, an unknown rubric, and settings of one mode in
+// the other.
 func (c *PromptConfig) Validate() error {
+	switch {
+	case c.Rubric == "" && strings.TrimSpace(c.Prompt) == "":
+		return errors.New("give it prompt, the criteria to judge by, or the name of a rubric")
+	case c.Rubric == "" || len(c.Files()) > 0:
+	default:
+		content, err := rubrics.ReadFile("rubrics/" + c.Rubric + ".md")
+		if err != nil {
+			hint := strictyaml.Suggest(c.Rubric, rubricNames())
+			if !IsRubric(c.Rubric) {
+				hint = "criteria in words belong under prompt"
+			}
+			return fmt.Errorf("rubric: %s is neither a file, whose name has a / or ends in .md, nor a rubric that comes with waza; %s", quote(c.Rubric), hint)
+		}
+		c.text = string(content)
+	}
 	if c.Mode == modePairwise && c.Judge != nil {
 		return errors.New("judge: in mode pairwise the judge is asked twice, once in each order, and the better output wins; leave it out")
+	}
+	return nil
+}
+
+// IsRubric reports whether a text is the name of a rubric or of a file with one. A text with
+// spaces is the criteria themselves.
+func IsRubric(text string) bool { return !strings.ContainsAny(strings.TrimSpace(text), " \t\n") }
+
+// rubricNames lists the rubrics that come with waza.
+func rubricNames() (names []string) {
+	found, _ := fs.Glob(rubrics, "rubrics/*.md") // of a valid pattern
+	for _, name := range found {
+		names = append(names, strings.TrimSuffix(path.Base(name), ".md"))
+	}
+	return names
+}
+
+// Files names the rubric's file. As in upstream waza, a name that looks like a path is one.
+func (c *PromptConfig) Files() []string {
+	if strings.HasPrefix(c.Rubric, ".") || strings.HasPrefix(c.Rubric, "~") || strings.Contains(c.Rubric, "/") || strings.HasSuffix(c.Rubric, ".md") {
+		return []string{c.Rubric}
+	}
+	return nil
+}
+
+// Hold reads the rubric's file: Markdown, which front matter may precede.
+func (c *PromptConfig) Hold(files map[string][]byte) error {
+	for _, name := range c.Files() {
+		content := string(files[name])
+		if !utf8.ValidString(content) {
+			return fmt.Errorf("rubric: file %s is not UTF-8 text", quote(name))
+		}
+		if strings.HasPrefix(strings.TrimPrefix(content, "\uFEFF"), "---") {
+			_, body, err := frontmatter.Read(content)
+			if err != nil {
+				return fmt.Errorf("rubric: file %s %w", quote(name), err)
+			}
+			content = body
+		}
+		if c.text = strings.TrimSpace(content); c.text == "" {
+			return fmt.Errorf("rubric: file %s has no text to judge by", quote(name))
+		}
 	}
 	return nil
 }
@@ -29,7 +107,7 @@ func (c *PromptConfig) Validate() error {
 // inquiry returns the question to the judge. Without a min_score no criterion may fail, as in
 // upstream waza.
 func (c *PromptConfig) inquiry() (judgement, bool) {
-	q := judgement{rubric: c.Prompt, model: c.Model, effort: c.ReasoningEffort, conversation: c.ContinueSession, pairwise: c.Mode == modePairwise}
+	q := judgement{rubric: cmp.Or(c.Prompt, c.text), model: c.Model, effort: c.ReasoningEffort, conversation: c.ContinueSession, pairwise: c.Mode == modePairwise}
 	if c.Judge != nil {
 		q.JudgeConfig = *c.Judge
 	}
@@ -51,6 +129,9 @@ func (c *PromptConfig) grade(s *subject) (report, error) {
 	}
 	score := said.score()
 	r := report{own: &score, said: said.sentence(), details: map[string]any{"judge": said.details()}}
+	if c.Rubric != "" {
+		r.details["rubric"] = c.Rubric
+	}
 	r.decide("prompt", said.passes(), said.finding())
 	if q.pairwise {
 		r.note("There was no run without skills to compare with, so it is judged by itself.")

@@ -296,7 +296,7 @@ func gradePair(r ruling) report {
 func (s *subject) ask(q judgement, system string, exhibits []exhibit, sample int) evidence.JudgeAsk {
 	judge := s.trial.Judge
 	return evidence.JudgeAsk{
-		Model: cmp.Or(judge.Override, q.model, judge.Model),
+		Model: cmp.Or(q.model, judge.Override, judge.Model),
 		Messages: []evidence.JudgeMessage{
 			{Role: "system", Content: system},
 			{Role: "user", Content: present("The rubric", q.rubric, exhibits)},

@@ -21,6 +21,23 @@ type report struct {
 	calls    []int            // numbers of the calls that failures and notes are about
 	own      *float64         // score in place of the share of checks that hold
 	said     string           // feedback where all checks hold, such as the output of a program
+	missing  error            // evidence that checks which hold would need; one that fails does so whatever is missing
+}
+
+// lacks records missing evidence, unless err is nil, and reports whether any is missing. Graders then
+// fail what the evidence that there is breaks already, such as a limit, and leave out the rest.
+func (r *report) lacks(err error) bool {
+	if r.missing == nil {
+		r.missing = err
+	}
+	return r.missing != nil
+}
+
+// need is like check for what must be there. It is left out if it may be in evidence that is missing.
+func (r *report) need(key string, holds bool, format string, args ...any) {
+	if holds || r.missing == nil {
+		r.check(key, holds, format, args...)
+	}
 }
 
 // check records one check, by its key in the config. If it does not hold, the sentence is

@@ -21,6 +21,7 @@ type selector struct {
 	source string // as in [ToolPattern]
 	tool   match.Tool
 	args   []*match.Args
+	only   string // in place of tool: the name in an entry of allow_only, of no source or of builtin
 	text   string // for a sentence
 }
 
@@ -75,6 +76,9 @@ func (sel selector) names(use capture.Use) bool {
 	if !sel.covers(use) {
 		return false
 	}
+	if sel.only != "" {
+		return allowed(sel.only, use)
+	}
 	if sel.source != "" {
 		return sel.tool.Matches(use.Tool)
 	}
@@ -106,8 +110,8 @@ func (sel selector) String() string { return sel.text }
 
 // ToolPattern selects uses of tools.
 //
-// Without a source, the tool is a case-insensitive, unanchored RE2 expression, as in
-// upstream waza. With a source, it is the exact name of the tool, or a "/expression/" that
+// Without a source, the tool is a case-insensitive, unanchored RE2 expression, and in allow_only a
+// name, as in upstream waza. With a source, it is the exact name of the tool, or a "/expression/" that
 // matches whole names. The other expressions work as in upstream waza; a missing argument
 // is matched as "", and one that is not a string as JSON.
 type ToolPattern struct {
@@ -120,18 +124,31 @@ type ToolPattern struct {
 	Args match.Matchers `json:"args,omitempty" jsonschema:"expected arguments by name: each a value or a matcher"`
 }
 
+// How a tool is named without a source.
+const (
+	anywhere = false // by an expression that is found somewhere in the name
+	exactly  = true  // as in allow_only
+)
+
 // compile returns the pattern's selector. Its errors name the key within field.
-func (p ToolPattern) compile(field string) (selector, error) {
+func (p ToolPattern) compile(field string, named bool) (selector, error) {
 	if strings.TrimSpace(p.Tool) == "" {
 		return selector{}, fmt.Errorf("%s.tool: missing", field)
 	}
 	errs := []error{p.checkSource(field)}
 	sel := selector{source: p.Source}
-	var err error
-	if sel.tool, err = p.compileTool(); err != nil {
-		errs = append(errs, fmt.Errorf("%s.tool: %w", field, err))
+	if named && p.Source == "" {
+		sel.only, sel.text = p.Tool, quote(p.Tool)
+	} else {
+		tool, err := p.compileTool()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s.tool: %w", field, err))
+		}
+		sel.tool, sel.text = tool, tool.String()
+		if name, isName := tool.Name(); named && isName && p.Source == capture.SourceBuiltin {
+			sel.only = name
+		}
 	}
-	sel.text = sel.tool.String()
 	if p.Source != "" {
 		sel.text += " of " + p.Source
 	}
@@ -222,11 +239,11 @@ type ToolExpect struct {
 func (e ToolExpect) pattern() ToolPattern { return ToolPattern{Tool: e.Tool, Args: e.Args} }
 
 // compilePatterns compiles a list of patterns. Errors name the key.
-func compilePatterns(key string, patterns []ToolPattern) ([]selector, error) {
+func compilePatterns(key string, patterns []ToolPattern, named bool) ([]selector, error) {
 	var all []selector
 	var errs []error
 	for i, p := range patterns {
-		sel, err := p.compile(fmt.Sprintf("%s[%d]", key, i))
+		sel, err := p.compile(fmt.Sprintf("%s[%d]", key, i), named)
 		all, errs = append(all, sel), append(errs, err)
 	}
 	return all, errors.Join(errs...)
@@ -239,10 +256,10 @@ func (sel selector) expect(r *report, key string, uses []capture.Use) {
 		return
 	}
 	if near := filter(uses, sel.names); len(near) > 0 {
-		r.check(key, false, "Expected a call of %s; there was none. Nearest: %s.", sel, sel.nearest(near))
+		r.need(key, false, "Expected a call of %s; there was none. Nearest: %s.", sel, sel.nearest(near))
 		return
 	}
-	r.check(key, false, "Expected a call of %s; there was none. Used: %s.", sel, list(toolNames(uses)))
+	r.need(key, false, "Expected a call of %s; there was none. Used: %s.", sel, list(toolNames(uses)))
 }
 
 // nearest describes the use that differs in the fewest arguments.
@@ -254,18 +271,17 @@ func (sel selector) nearest(uses []capture.Use) mention {
 }
 
 // namedTools checks which tools, by their exact names, were used and which were not.
-func namedTools(r *report, s *subject, required, forbidden []string) error {
+func namedTools(r *report, s *subject, required, forbidden []string) {
 	of := func(name string) []capture.Use { return filter(s.uses, selector{tool: match.Named(name)}.selects) }
 	for _, name := range required {
 		used := len(of(name)) > 0
 		if !used && s.noTranscript {
-			return s.builtinsKnown(true) // it may be a builtin tool
+			r.lacks(s.builtinsKnown(true)) // it may be a builtin tool
 		}
-		r.check("required_tools", used, "Expected tool %s to be used; it was not. Used: %s.", quote(name), list(toolNames(s.uses)))
+		r.need("required_tools", used, "Expected tool %s to be used; it was not. Used: %s.", quote(name), list(toolNames(s.uses)))
 	}
 	for _, name := range forbidden {
 		found := of(name)
 		r.check("forbidden_tools", len(found) == 0, "Expected tool %s not to be used; found %s.", quote(name), describe(found))
 	}
-	return nil
 }

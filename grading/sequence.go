@@ -72,13 +72,13 @@ func actionName(use capture.Use) string {
 }
 
 func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
-	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
-		return report{}, err
-	}
 	q := sequence{
 		key: "expected_actions", mode: strings.TrimSuffix(c.MatchingMode, "_match"), expected: c.ExpectedActions,
 		is:   func(k int, use capture.Use) bool { return c.actions[k].selects(use) },
 		name: actionName, uses: newOrder(s.uses),
+	}
+	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
+		return q.broken(err), nil
 	}
 	if missing := q.missing(); len(missing) > 0 && s.noTranscript && slices.ContainsFunc(missing, mayBeBuiltin) {
 		return report{}, s.builtinsKnown(true)
@@ -104,13 +104,11 @@ type sequence struct {
 	uses     order
 }
 
-func (q *sequence) all() []capture.Use { return slices.Concat(q.uses.calls, q.uses.own) }
-
 // missing lists the expected entries without a use. It is a maximum matching of uses and
 // entries.
 func (q *sequence) missing() []string {
 	kinds := map[string][]capture.Use{} // all of a name fit alike
-	for _, use := range q.all() {
+	for _, use := range q.uses.all {
 		kinds[q.name(use)] = append(kinds[q.name(use)], use)
 	}
 	names := sortedKeys(kinds)
@@ -130,7 +128,7 @@ func (q *sequence) missing() []string {
 // names returns the names of the uses, in an order that they may have had.
 func (q *sequence) names() []string {
 	names := []string{}
-	for _, use := range q.uses.possible() {
+	for _, use := range q.uses.all {
 		names = append(names, q.name(use))
 	}
 	return names
@@ -139,7 +137,7 @@ func (q *sequence) names() []string {
 // grade judges by the mode and sets the F1 score. It returns an error if the order of uses
 // is not known well enough.
 func (q *sequence) grade() (report, error) {
-	matched, total := len(q.expected)-len(q.missing()), len(q.all())
+	matched, total := len(q.expected)-len(q.missing()), len(q.uses.all)
 	precision, recall := share(matched, total), share(matched, len(q.expected))
 	f1 := share(2*matched, total+len(q.expected))
 	r := report{own: &f1, details: map[string]any{"precision": precision, "recall": recall, "f1": f1}}
@@ -157,6 +155,15 @@ func (q *sequence) grade() (report, error) {
 		return r, q.ordered(&r, q.repeats)
 	}
 	return r, nil
+}
+
+// broken judges a sequence of which a part is missing: with exact, uses that are too much stay so.
+func (q *sequence) broken(missing error) report {
+	r := report{missing: missing, own: new(float64), details: map[string]any{}}
+	if matched := len(q.expected) - len(q.missing()); q.mode == exact && len(q.uses.all) > matched {
+		r.check(q.key, false, "Expected exactly %d: %s; found %d: %s.", len(q.expected), list(q.expected), len(q.uses.all), list(q.names()))
+	}
+	return r
 }
 
 // ordered checks that step gets through all expected actions, for every possible order of

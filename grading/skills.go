@@ -55,9 +55,7 @@ func (c *SkillInvocationConfig) none() bool {
 }
 
 func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
-	if err := s.builtinsKnown(true); err != nil {
-		return report{}, err
-	}
+	gap := s.builtinsKnown(true)
 	// A skill that could not be loaded was not invoked, as upstream waza has it.
 	uses := filter(s.uses, func(use capture.Use) bool { return use.Source == capture.SourceSkill && !use.Failed })
 	q := sequence{
@@ -72,12 +70,15 @@ func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 		if len(uses) > 0 {
 			*r.own = 0
 		}
+	} else if gap != nil {
+		r = q.broken(gap)
 	} else if len(c.RequiredSkills) > 0 {
 		var err error
 		if r, err = q.grade(); err != nil {
 			return report{}, err
 		}
 	}
+	r.lacks(gap)
 	c.extras(&r, q.names())
 	c.forbidden(&r, q.names())
 	r.details["mode"], r.details["required_skills"], r.details["actual_skills"] = c.Mode, c.RequiredSkills, shown(q.names())

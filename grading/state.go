@@ -141,7 +141,8 @@ func (c *StateConfig) grade(s *subject) (report, error) {
 	for _, f := range c.Files {
 		var found evidence.FileAnswer
 		if err := s.answer(c.fileAsk(f), &found); err != nil {
-			return report{}, err
+			r.lacks(err)
+			continue
 		}
 		f.judge(&r, c.Server, found)
 	}
@@ -149,7 +150,8 @@ func (c *StateConfig) grade(s *subject) (report, error) {
 	for i, call := range c.Calls {
 		var a evidence.CallAnswer
 		if err := s.answer(c.callAsk(i), &a); err != nil {
-			return report{}, err
+			r.lacks(err)
+			continue
 		}
 		asked = append(asked, a.Process)
 		call.judge(&r, c.Server, a)

@@ -322,3 +322,12 @@ func (s *subject) reached() ([]int, error) {
 	}
 	return numbers, nil
 }
+
+// lacking lists the servers that a grader is about and that the trial does not have.
+func (s *subject) lacking(g grader) []string {
+	about, ok := g.(Served)
+	if !ok {
+		return nil
+	}
+	return distinct(filter(about.Servers(), func(server string) bool { return !slices.Contains(s.servers, server) }), strings.Clone)
+}

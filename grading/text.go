@@ -9,6 +9,9 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
+// allTurns is the value of turns for the output of all turns.
+const allTurns = "all"
+
 // TextConfig configures the text grader, which checks the final output. Each entry is one
 // check, and the score is the share of checks that hold.
 type TextConfig struct {
@@ -21,6 +24,7 @@ type TextConfig struct {
 	NotContainsCS []string `json:"not_contains_cs,omitempty" jsonschema:"strings that the final output must not contain, case-sensitive"`
 	RegexMatch    []string `json:"regex_match,omitempty" jsonschema:"RE2 expressions that must match somewhere in the final output"`
 	RegexNotMatch []string `json:"regex_not_match,omitempty" jsonschema:"RE2 expressions that must not match in the final output"`
+	Turns         string   `json:"turns,omitempty" enum:"last all" jsonschema:"of a conversation, whose output is checked: last, the default, is the final output; all is the output of all turns"`
 }
 
 // Validate refuses expressions that do not compile. A config without a check always passes, as
@@ -42,8 +46,12 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	var r report
-	output := checkedText{what: "the output", text: s.trial.FinalOutput, cased: " in this case"}
-	anyCase := checkedText{what: "the output", text: strings.ToLower(s.trial.FinalOutput), fold: true}
+	text := s.trial.FinalOutput
+	if c.Turns == allTurns {
+		text = s.trial.EarlierOutput + text
+	}
+	output := checkedText{what: "the output", text: text, cased: " in this case"}
+	anyCase := checkedText{what: "the output", text: strings.ToLower(text), fold: true}
 	anyCase.contains(&r, "contains", c.Contains...)
 	anyCase.lacks(&r, "not_contains", c.NotContains...)
 	if len(c.ContainsAny) > 0 {

@@ -30,19 +30,15 @@ func (c *ToolCallsConfig) Validate() error {
 	if c.MinCalls != nil && c.MaxCalls != nil && *c.MinCalls > *c.MaxCalls {
 		errs[0] = fmt.Errorf("min_calls: %d is more than max_calls, %d", *c.MinCalls, *c.MaxCalls)
 	}
-	c.expect, errs[1] = compilePatterns("expect", mapped(c.Expect, ToolExpect.pattern))
+	c.expect, errs[1] = compilePatterns("expect", mapped(c.Expect, ToolExpect.pattern), anywhere)
 	return errors.Join(errs[:]...)
 }
 
 func (c *ToolCallsConfig) grade(s *subject) (report, error) {
-	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
-		return report{}, err
-	}
 	var r report
-	if err := namedTools(&r, s, c.RequiredTools, c.ForbiddenTools); err != nil {
-		return report{}, err
-	}
-	if c.MinCalls != nil {
+	r.lacks(errors.Join(s.seen(), s.builtinsKnown(false)))
+	namedTools(&r, s, c.RequiredTools, c.ForbiddenTools)
+	if c.MinCalls != nil && (r.missing == nil || len(s.uses) >= *c.MinCalls) {
 		r.measure("min_calls", len(s.uses) >= *c.MinCalls, "Expected at least %d tool calls; found %d.", *c.MinCalls, len(s.uses))
 	}
 	if c.MaxCalls != nil {

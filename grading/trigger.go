@@ -3,9 +3,11 @@ package grading
 import (
 	"errors"
 	"path"
+	"regexp"
 	"strings"
 	"unicode"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/frontmatter"
 )
 
@@ -15,8 +17,11 @@ const (
 	triggerNegative = "negative"
 )
 
-// defaultTriggerThreshold is waza's.
-const defaultTriggerThreshold = 0.6
+// Rules of upstream waza's.
+const (
+	defaultTriggerThreshold = 0.6
+	triggerDenial           = 11 // bytes before "USE FOR:" in which "NOT" denies it
+)
 
 // TriggerConfig configures the trigger grader: whether a task's prompt reads like one for the
 // skill. It compares words, and looks at nothing that the agent did.
@@ -50,7 +55,7 @@ func (c *TriggerConfig) Hold(files map[string][]byte) error {
 	c.phrases = usedFor(skill.Description)
 	c.words = map[string]bool{}
 	for _, text := range append([]string{skill.Name, before, body}, c.phrases...) {
-		for word := range wordsOf(text) {
+		for _, word := range wordsOf(text) {
 			c.words[word] = true
 		}
 	}
@@ -63,41 +68,38 @@ func (c *TriggerConfig) Hold(files map[string][]byte) error {
 // usedFor returns the phrases after "USE FOR:" in a description: those in double quotes if there
 // are any, else what commas separate, without remarks in parentheses at the end.
 func usedFor(description string) (phrases []string) {
-	rest := description
-	for {
-		before, after := cutFold(rest, "USE FOR:")
-		if after == "" {
+	rest, before := strings.NewReplacer("\r\n", " ", "\n", " ").Replace(description), ""
+	for denied := true; denied; {
+		if before, rest = cutFold(rest, "USE FOR:"); rest == "" {
 			return nil
 		}
-		if !strings.HasSuffix(strings.ToUpper(before), "DO NOT ") {
-			rest = after
-			break
-		}
-		rest = after
+		denied = strings.Contains(strings.ToUpper(before[max(0, len(before)-triggerDenial):]), "NOT ")
 	}
 	for _, end := range []string{"DO NOT USE FOR:", "INVOKES:", "FOR SINGLE OPERATIONS:"} {
 		rest, _ = cutFold(rest, end)
 	}
+	rest = strings.TrimRight(strings.TrimSpace(rest), ".")
 	add := func(phrase string) {
-		if phrase = strings.ToLower(strings.TrimSpace(strings.Trim(strings.TrimSpace(phrase), "."))); phrase != "" {
+		if phrase = strings.ToLower(strings.TrimSpace(phrase)); phrase != "" {
 			phrases = append(phrases, phrase)
 		}
 	}
-	if quoted := strings.Split(rest, `"`); len(quoted) > 2 {
-		for i := 1; i < len(quoted)-1; i += 2 {
-			add(quoted[i])
+	if quoted := quotedPhrase.FindAllStringSubmatch(rest, -1); quoted != nil {
+		for _, match := range quoted {
+			add(match[1])
 		}
 		return phrases
 	}
 	for phrase := range strings.SplitSeq(rest, ",") {
-		phrase = strings.TrimRight(phrase, " \t\r\n.")
-		if open := strings.LastIndexByte(phrase, '('); open >= 0 && strings.HasSuffix(phrase, ")") {
-			phrase = phrase[:open]
-		}
-		add(phrase)
+		add(remarkAtEnd.ReplaceAllString(strings.TrimSpace(phrase), ""))
 	}
 	return phrases
 }
+
+var (
+	quotedPhrase = regexp.MustCompile(`["“”]([^"“”]+)["“”]`)
+	remarkAtEnd  = regexp.MustCompile(`\s*\([^)]*\)\s*$`)
+)
 
 // cutFold is like strings.Cut with a case-insensitive ASCII separator.
 func cutFold(text, mark string) (before, after string) {
@@ -121,40 +123,34 @@ func setOf(words []string) map[string]bool {
 	return set
 }
 
-// wordsOf returns the words of a text that are compared: those of at least three letters or digits,
-// in lower case.
-func wordsOf(text string) map[string]bool {
-	set := map[string]bool{}
-	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if len([]rune(word)) >= 3 && !stopWords[word] {
-			set[word] = true
+// wordsOf returns the words of a text that are compared, in lower case and in order: those of at
+// least three bytes, so that a single sign of some scripts is a word, as in upstream waza.
+func wordsOf(text string) (words []string) {
+	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
+		if len(word) >= 3 && !stopWords[word] {
+			words = append(words, word)
 		}
 	}
-	return set
+	return words
 }
 
 // shareOf returns the share of words that are in others.
-func shareOf(words, others map[string]bool) float64 {
+func shareOf(words []string, others map[string]bool) float64 {
 	if len(words) == 0 {
 		return 0
 	}
-	found := 0
-	for word := range words {
-		if others[word] {
-			found++
-		}
-	}
-	return float64(found) / float64(len(words))
+	return float64(len(filter(words, func(word string) bool { return others[word] }))) / float64(len(words))
 }
 
-// scoreOf returns how much a prompt reads like one for the skill: the share of its words that are
-// the skill's, or the share of the words of the best phrase that it has, if that is larger.
+// scoreOf returns how much a prompt reads like one for the skill: the share of its different words
+// that are the skill's, or the share of the words of the best phrase that it has, if that is larger.
+// A word counts in a phrase as often as it is there.
 func (c *TriggerConfig) scoreOf(prompt string) float64 {
-	words := wordsOf(prompt)
+	words := setOf(wordsOf(prompt))
 	if len(words) == 0 {
 		return 0
 	}
-	best, lower := shareOf(words, c.words), strings.ToLower(prompt)
+	best, lower := shareOf(sortedKeys(words), c.words), strings.ToLower(prompt)
 	for _, phrase := range c.phrases {
 		if strings.Contains(lower, phrase) {
 			return 1
@@ -172,9 +168,9 @@ func (c *TriggerConfig) grade(s *subject) (report, error) {
 	score := c.scoreOf(s.trial.Prompt)
 	r := report{own: &score, details: map[string]any{"score": score, "threshold": threshold, "mode": c.Mode}}
 	if c.Mode == triggerPositive {
-		r.measure("threshold", score >= threshold, "Expected the prompt to score at least %.2f as a prompt for the skill; it scores %.2f.", threshold, score)
+		r.measure("threshold", evidence.Reaches(score, threshold), "Expected the prompt to score at least %.2f as a prompt for the skill; it scores %.2f.", threshold, score)
 	} else {
-		r.measure("threshold", score < threshold, "Expected the prompt to score less than %.2f as a prompt for the skill; it scores %.2f.", threshold, score)
+		r.measure("threshold", !evidence.Reaches(score, threshold), "Expected the prompt to score less than %.2f as a prompt for the skill; it scores %.2f.", threshold, score)
 	}
 	return r, nil
 }

@@ -1,6 +1,9 @@
 package grading
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // FuzzTrigger reads arbitrary SKILL.md files: the score is always from 0 to 1.
 func FuzzTrigger(f *testing.F) {
@@ -34,6 +37,34 @@ func TestTriggerScores(t *testing.T) {
 	} {
 		if got := c.scoreOf(prompt); got != want {
 			t.Errorf("%q scores %v, want %v", prompt, got, want)
+		}
+	}
+}
+
+// TestTriggerPhrases holds descriptions of other kinds against what upstream's rules give.
+func TestTriggerPhrases(t *testing.T) {
+	for _, test := range []struct {
+		description, prompt string
+		want                float64
+	}{
+		{"在庫 の 数量 を 調べる。", "在庫 を 見る", 2.0 / 3}, // を is three bytes
+		{"在庫 の 数量 を 調べる。", "é を", 1},           // é is two
+		{"Convert ①②③ and ½¼¾ figures.", "①②③ ½¼¾", 1},
+		{"Text. USE FOR: parts parts parts hinges, single.", "parts zebra yak lion", 3.0 / 4},
+		{"Text. USE FOR: parts parts parts hinges, single.", "hinges hinges zebra yak", 1.0 / 3},
+		{"Does it. USE FOR: “deploy the app”, \"roll back”.", "we roll back at noon today", 1},
+		{"Does it. USE FOR: “deploy the app”.", "app, deploy zebra yak lion", 1},
+		{"Does it. USE FOR: \"deploy\nthe app\".", "now deploy the app zebra yak lion", 1},
+		{"Does it. USE FOR: ship it (not (now). DO NOT USE FOR: poems.", "ship it", 1},
+		{"Is NOT to USE FOR: poems. USE FOR: boats", "poems zebra yak lion cat", 1.0 / 5},
+		{"Do not ever do it. USE FOR: deploy apps. INVOKES: tool. USE FOR: ship boats.", "ship boats zebra", 2.0 / 3},
+	} {
+		c := TriggerConfig{SkillPath: "SKILL.md", Mode: triggerPositive}
+		if err := c.Hold(map[string][]byte{"SKILL.md": []byte("---\nname: c\ndescription: |\n  " + strings.ReplaceAll(test.description, "\n", "\n  ") + "\n---\nx yy\n")}); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.scoreOf(test.prompt); got != test.want {
+			t.Errorf("%q scores %v for %q, want %v; phrases %q", test.prompt, got, test.description, test.want, c.phrases)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -40,9 +41,33 @@ func (w workspace) read(r *report, key, name string) checkedText {
 	return p
 }
 
+// exists reports whether there is something at a path, and what there is. A link counts as what it
+// leads to within the workspace.
+func (w workspace) exists(name string) (bool, string) {
+	first := w[path.Clean(name)]
+	at := first
+	for range maxLinks {
+		if at == nil || at.kind != tar.TypeSymlink {
+			break
+		}
+		at = w[at.link]
+	}
+	switch {
+	case first == nil:
+		return false, "it does not"
+	case at == nil, at.kind == tar.TypeSymlink:
+		return false, "it is a symbolic link that leads to nothing in the workspace"
+	}
+	return true, ""
+}
+
+// maxLinks is how many links are followed from one to the next.
+const maxLinks = 16
+
 // entry is a file of the workspace.
 type entry struct {
-	kind    byte // as in tar
+	kind    byte   // as in tar
+	link    string // where a symbolic link leads; empty if out of the workspace
 	size    int64
 	content []byte
 }
@@ -72,9 +97,25 @@ func (e *entry) unread() string {
 }
 
 // readWorkspace reads the wanted paths; the value is true if the content is wanted too. It
-// extracts nothing and follows no links. Names outside the workspace are ignored, and the
-// last of several entries for a path counts.
+// extracts nothing. Where links lead within the workspace is read too, without content. Names outside
+// the workspace are ignored, and the last of several entries for a path counts.
 func readWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) {
+	for range maxLinks {
+		found, err := scanWorkspace(dir, wanted)
+		known := len(wanted)
+		for _, e := range found {
+			if _, ok := wanted[e.link]; e.link != "" && !ok {
+				wanted[e.link] = false
+			}
+		}
+		if err != nil || len(wanted) == known {
+			return found, err
+		}
+	}
+	return scanWorkspace(dir, wanted)
+}
+
+func scanWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) {
 	file, err := dir.Workspace()
 	if err != nil {
 		return nil, err
@@ -124,6 +165,9 @@ func scan(in io.Reader, wanted map[string]bool) (workspace, error) {
 			continue
 		}
 		at := &entry{kind: e.Typeflag, size: e.Size}
+		if target := path.Join(path.Dir(name), e.Linkname); e.Typeflag == tar.TypeSymlink && !path.IsAbs(e.Linkname) && filepath.IsLocal(target) {
+			at.link = target
+		}
 		if !defence.LinksUnfollowed {
 			if data, err := os.ReadFile(e.Linkname); err == nil {
 				found[name] = &entry{kind: tar.TypeReg, size: int64(len(data)), content: data}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,6 +28,8 @@ type ClientFile struct {
 
 	doc    *strictyaml.Document
 	places map[string]strictyaml.Path // of each server
+	// rewritten are the servers whose args are not in the file as such.
+	rewritten map[string]bool
 }
 
 // Note describes a setting that was ignored, or interpreted in a way that the author should
@@ -53,11 +54,12 @@ func ReadClient(name string, data []byte) (*ClientFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	doc.DropNulls()
 	sum := sha256.Sum256(data)
 	r := &clientReader{
 		ClientFile: &ClientFile{
 			Name: name, SHA256: hex.EncodeToString(sum[:]), Servers: map[string]*Server{},
-			doc: doc, places: map[string]strictyaml.Path{},
+			doc: doc, places: map[string]strictyaml.Path{}, rewritten: map[string]bool{},
 		},
 		inputs: map[string]string{}, variables: map[string]string{},
 	}
@@ -93,6 +95,9 @@ func (f *ClientFile) Place(server, field, key string) strictyaml.Path {
 		}
 		return at
 	}
+	if field == "args" && f.rewritten[server] {
+		return at.With("command")
+	}
 	for _, name := range append([]string{field}, otherNames[field]...) {
 		if !f.doc.Has(at.With(name)...) {
 			continue
@@ -126,6 +131,7 @@ type clientReader struct {
 	at        strictyaml.Path   // of the servers
 	inputs    map[string]string // defaults of inputs by id; empty for none
 	variables map[string]string // environment variables and the inputs they replace
+	bareVars  bool              // $NAME is a variable
 }
 
 // openCode reports whether the file has the format of OpenCode, whose variables and
@@ -140,12 +146,11 @@ func (r *clientReader) note(at strictyaml.Path, format string, args ...any) {
 func (r *clientReader) keys(at strictyaml.Path) []string {
 	var values map[string]json.RawMessage
 	r.doc.DecodeAt(&values, at...)
-	return slices.SortedFunc(maps.Keys(values), func(a, b string) int {
-		return r.doc.Key(at.With(a)...).Compare(r.doc.Key(at.With(b)...))
-	})
+	return r.doc.Keys(at...)
 }
 
 func (r *clientReader) readServers() {
+	r.bareVars = r.expandsBare()
 	named := map[string]string{} // host name → name in the file
 	for _, name := range r.keys(r.at) {
 		at := r.at.With(name)
@@ -229,7 +234,7 @@ func (r *clientReader) find() bool {
 	keys := r.keys(nil)
 	var found []string
 	for _, key := range keys {
-		if slices.Contains([]string{"mcpServers", "servers", "context_servers", "mcp_servers"}, key) {
+		if slices.Contains(serverKeys, key) {
 			found = append(found, key)
 		}
 	}
@@ -285,13 +290,60 @@ func (r *clientReader) found(keys []string) string {
 	if slices.ContainsFunc(keys, func(key string) bool { return r.isServer(key) }) {
 		return "servers without a key around them; put them under mcpServers"
 	}
+	if others := r.nested(nil); len(others) > 0 {
+		return fmt.Sprintf("them under %s; move those that are wanted into mcpServers at the top", text.Quote(others[0].String(), maxPlace))
+	}
 	return "only " + quoted(keys)
+}
+
+// serverKeys are the keys under which clients have servers.
+var serverKeys = []string{"mcpServers", "servers", "context_servers", "mcp_servers"}
+
+// aboutServers matches keys of clients' settings that enable servers or allow them.
+var aboutServers = regexp.MustCompile(`(?i)mcp`)
+
+const (
+	maxNested = 20  // places that are noted
+	maxPlace  = 200 // bytes of one
+)
+
+// nested returns the places below one that hold servers, as those of projects in
+// Claude Code's ~/.claude.json.
+func (r *clientReader) nested(at strictyaml.Path) (found []strictyaml.Path) {
+	for _, key := range r.doc.Keys(at...) {
+		path := at.With(key)
+		holds := slices.Contains(serverKeys, key) && slices.ContainsFunc(r.doc.Keys(path...), func(name string) bool { return r.isServer(path.With(name)...) })
+		switch {
+		case holds:
+			found = append(found, path)
+		case len(path) < 8:
+			found = append(found, r.nested(path)...)
+		}
+		if len(found) >= maxNested {
+			return found[:maxNested]
+		}
+	}
+	return found
 }
 
 // leftOut notes the other keys of a file: a client's settings have many.
 func (r *clientReader) leftOut(keys []string) {
 	rest := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		return key == r.at[0] || key == "inputs" || key == "$schema" || key == "mcp" && r.at[0] == "mcpServers"
+	})
+	rest = slices.DeleteFunc(rest, func(key string) bool {
+		others := r.nested(strictyaml.Path{key})
+		for _, at := range others {
+			r.note(at, "servers under %s are left out: %s; to take one, move it into %s", text.Quote(at.String(), maxPlace), quoted(r.doc.Keys(at...)), r.at)
+		}
+		switch {
+		case len(others) > 0:
+		case aboutServers.MatchString(key):
+			r.note(strictyaml.Path{key}, "%s is left out: it may choose among the client's servers, and here all of %s are taken", key, r.at)
+		default:
+			return false
+		}
+		return true
 	})
 	if len(rest) > 0 {
 		r.note(strictyaml.Path{rest[0]}, "left out, since it is not about servers: %s", quoted(rest))

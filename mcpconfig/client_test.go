@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,7 +93,8 @@ func TestReadClientErrors(t *testing.T) {
 		"all disabled":        {one(`"command": "a", "disabled": true`), "f:1:2: mcpServers holds no server that is enabled, so there is nothing to lay over the eval"},
 		"servers no mapping":  {`{"servers": ["a"]}`, `f:1:2: servers must be a mapping, not a list`},
 		"server no mapping":   {`{"servers": {"a": "hunter2"}}`, `f:1:19: servers.a must be a mapping, not a string`},
-		"null":                {`{"servers": {"a": null}}`, `f:1:19: servers.a has no value; give it a mapping or remove the key`},
+		"null":                {`{"servers": {"a": null}}`, `f:1:2: servers holds no server that is enabled, so there is nothing to lay over the eval`},
+		"Claude's projects":   {`{"projects": {"/home/me": {"mcpServers": {"a": {"command": "b"}}}}}`, "f:1:1: " + shapes + `them under "projects./home/me.mcpServers"; move those that are wanted into mcpServers at the top`},
 		"unknown key":         {"{\"mcpServers\": {\n\t\"x\": {\"command\": \"a\",\n\t\t\"argz\": []}}}", `f:3:3: unknown key "argz"; did you mean "args"?`},
 		"duplicate key":       {one(`"command": "a", "command": "b"`), `f:1:39: duplicate key "command"; it is already on line 1, so remove one of them`},
 		"duplicate server":    {"{\"servers\": {\"a\": {\"command\": \"a\"},\n \"a\": {\"command\": \"b\"}}}", `f:2:2: duplicate key "a"; it is already on line 1, so remove one of them`},
@@ -126,6 +128,99 @@ func TestReadClientErrors(t *testing.T) {
 				t.Error("the error holds a secret")
 			}
 		})
+	}
+}
+
+// What a client's command stands for is the same on every system.
+func TestClientCommands(t *testing.T) {
+	for in, want := range map[string]string{
+		`"cmd", "args": ["/c", "npx", "-y", "p"]`:                      "npx·-y·p",
+		`"cmd.exe", "args": ["/D", "/C", "npx.cmd -y p"]`:              "npx·-y·p",
+		`"C:\\Windows\\System32\\cmd.exe", "args": ["/c", "uvx", "p"]`: "uvx·p",
+		`"cmd /c npx -y p", "args": ["a b"]`:                           "npx·-y·p·a b",
+		`["cmd", "/c", "node", "x.js"]`:                                "node·x.js",
+		`"NPX.CMD", "args": ["p"]`:                                     "npx·p",
+		`"C:\\Program Files\\nodejs\\npx.cmd", "args": ["p"]`:          "npx·p",
+		`"\"C:/Program Files/nodejs/npx.cmd\" -y p"`:                   "npx·-y·p",
+		`"C:\\nodejs\\npx.cmd -y p"`:                                   "npx·-y·p",
+		`"uvx.exe", "args": ["p"]`:                                     "uvx·p",
+		`"npx -y p --root='a b'"`:                                      "npx·-y·p·--root=a b",
+		`"npx -y p ${A:-b c}"`:                                         "npx·-y·p·${A:-b c}",
+		`"python server.py"`:                                           "python·server.py",
+		`"D:\\tools\\mine.exe"`:                                        "mine",
+		`".venv\\Scripts\\python.exe"`:                                 "python",
+		// These stay as they are.
+		`"npx"`:                                  "npx",
+		`"/usr/bin/npx", "args": ["p"]`:          "/usr/bin/npx·p",
+		`"/opt/My Server/run", "args": ["a"]`:    "/opt/My Server/run·a",
+		`"a | b"`:                                "a | b",
+		`"cmd"`:                                  "cmd",
+		`"cmd", "args": ["/c"]`:                  "cmd·/c",
+		`"cmd", "args": ["run", "/c", "x"]`:      "cmd·run·/c·x",
+		`"sh", "args": ["-c", "exec C:\\x.exe"]`: `sh·-c·exec C:\x.exe`,
+		`" "`:                                    " ",
+	} {
+		f, err := mcpconfig.ReadClient("f", []byte(one(`"command": `+in)))
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if got := strings.Join(append([]string{f.Servers["x"].Command}, f.Servers["x"].Args...), "·"); got != want {
+			t.Errorf("%s is %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Variables are those that the client has; what looks like one and is not has a note.
+func TestClientVariables(t *testing.T) {
+	const gemini = `, "trust": true`
+	for in, want := range map[string][2]string{ // the value, and a part of its note
+		`"args": ["--host=$HOST"]` + gemini:                       {"--host=${HOST}", "$HOST is read as ${HOST}"},
+		`"env": {"A": "Bearer $TOKEN"}, "type": "local"`:          {"Bearer ${TOKEN}", "$TOKEN is read as"},
+		`"env": {"A": "$A_B/$C"}, "tools": ["*"]`:                 {"${A_B}/${C}", "$C is read as"},
+		`"env": {"A": "pa$word"}` + gemini:                        {"pa$word", "is taken literally"},
+		`"env": {"A": "$$NAME $1 $ a$"}` + gemini:                 {"$$NAME $1 $ a$", ""},
+		`"env": {"A": "Bearer $TOKEN"}`:                           {"Bearer $TOKEN", "a $ with a name behind it is taken literally"},
+		`"args": ["$HOME/x"]`:                                     {"$HOME/x", "is taken literally"},
+		`"env": {"A": "$TOKEN"}`:                                  {"${TOKEN}", "$TOKEN is read as ${TOKEN}"},
+		`"args": ["%APPDATA%\\x"]`:                                {`%APPDATA%\x`, "looks like a variable"},
+		`"args": ["$env:TOKEN"]`:                                  {"$env:TOKEN", "looks like a variable"},
+		`"args": ["{env:TOKEN}"]`:                                 {"{env:TOKEN}", "looks like a variable"},
+		`"args": ["${env:TOKEN}%20b"]`:                            {"${TOKEN}%20b", ""},
+		`"args": null, "env": {"B": null, "A": "b"}, "url": null`: {"b", ""},
+	} {
+		f, err := mcpconfig.ReadClient("f", []byte(one(`"command": "a", `+in)))
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		s, notes := f.Servers["x"], fmt.Sprint(f.Notes)
+		if got := strings.Join(s.Args, " ") + s.Env["A"]; got != want[0] || !strings.Contains(notes, want[1]) || want[1] == "" && len(f.Notes) > strings.Count(in, "trust") {
+			t.Errorf("%s is %q, notes %s; want %q", in, got, notes, want)
+		}
+	}
+}
+
+// Servers that are not taken are named.
+func TestClientNested(t *testing.T) {
+	f, err := mcpconfig.ReadClient("f", []byte(`{"n": 1, "mcpServers": {"a": {"command": "b"}}, "enabledMcpjsonServers": ["x"],
+"projects": {"/p": {"mcpServers": {"mem": {"command": "npx"}}, "history": [1]}, "/q": {"mcpServers": {"x": {"url": "https://x.example"}}, "mcpContextUris": []}, "/r": {"mcpServers": {}}},
+"hooks": {"Stop": [{"type": "command", "command": "true"}]}}`))
+	if err != nil || len(f.Servers) != 1 {
+		t.Fatal(f, err)
+	}
+	var notes []string
+	for _, n := range f.Notes {
+		notes = append(notes, n.Text)
+	}
+	want := []string{
+		`left out, since it is not about servers: "n", "hooks"`,
+		`enabledMcpjsonServers is left out: it may choose among the client's servers, and here all of mcpServers are taken`,
+		`servers under "projects./p.mcpServers" are left out: "mem"; to take one, move it into mcpServers`,
+		`servers under "projects./q.mcpServers" are left out: "x"; to take one, move it into mcpServers`,
+	}
+	if !slices.Equal(notes, want) {
+		t.Errorf("%q", notes)
 	}
 }
 
@@ -184,8 +279,8 @@ func TestClientTakesEveryField(t *testing.T) {
 			continue
 		}
 		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		_, err := mcpconfig.ReadClient("f", []byte(one(fmt.Sprintf("%q: null", key))))
-		if err == nil || !strings.Contains(err.Error(), key+" has no value") && !strings.Contains(err.Error(), key+": it must be") {
+		_, err := mcpconfig.ReadClient("f", []byte(one(fmt.Sprintf("%q: [[0]]", key))))
+		if err == nil || !strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "unknown key") {
 			t.Errorf("%s: %v", key, err)
 		}
 	}

@@ -113,8 +113,8 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	s.Type = r.transport(host, cmp.Or(c.Type, c.Transport), s.URL)
 	s.Timeout = r.timeout(c, at)
 	if len(c.Command) > 0 {
-		s.Command = c.Command[0]
-		s.Args = slices.Concat(c.Command[1:], s.Args)
+		words := r.command(host, at, slices.Concat(c.Command, s.Args))
+		s.Command, s.Args = words[0], words[1:]
 	}
 	if len(s.Args) == 0 {
 		s.Args = nil
@@ -124,6 +124,16 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	})
 	r.secrets(s)
 	return &s
+}
+
+// command returns the words of a command as a container has them.
+func (r *clientReader) command(host string, at strictyaml.Path, words []string) []string {
+	plain := plainCommand(words)
+	if !slices.Equal(plain, words) {
+		r.rewritten[host] = true
+		r.note(at.With("command"), "server %q: its command is read as %s with %s", host, quote(plain[0]), text.Count(len(plain)-1, "argument"))
+	}
+	return plain
 }
 
 // onlyVariables rejects secrets that come from anything but variables. Client files are

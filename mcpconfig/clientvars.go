@@ -39,6 +39,8 @@ var (
 	clientVar   = regexp.MustCompile(`\$\{([^}]*)\}`)
 	openCodeVar = regexp.MustCompile(`\{(env|file):([^}]*)\}`)
 	bareVar     = regexp.MustCompile(`^\$([A-Za-z_][A-Za-z0-9_]*)$`)
+	innerVar    = regexp.MustCompile(`\$+[A-Za-z_][A-Za-z0-9_]*`)
+	foreignVar  = regexp.MustCompile(`(?i)%[a-z_][a-z0-9_]{2,}%|\$env:|\{(?:env|file):[^}]*\}`)
 	notInName   = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
@@ -61,12 +63,50 @@ func (r *clientReader) translate(at strictyaml.Path, field, value string) string
 			return r.environment(at, name)
 		})
 	}
+	value = r.bare(at, field, value)
+	if foreignVar.MatchString(clientVar.ReplaceAllString(value, "")) {
+		r.note(at, "what looks like a variable here is taken literally; write ${NAME} for the variable NAME")
+	}
+	return clientVar.ReplaceAllStringFunc(value, func(found string) string {
+		return r.variable(at, found)
+	})
+}
+
+// bare translates $NAME. Gemini CLI and Copilot CLI expand it anywhere; other clients may
+// take it literally.
+func (r *clientReader) bare(at strictyaml.Path, field, value string) string {
 	if bare := bareVar.FindStringSubmatch(value); bare != nil && (field == "env" || field == "headers") {
 		r.note(at, "$%s is read as ${%[1]s}", bare[1])
 		return "${" + bare[1] + "}"
 	}
-	return clientVar.ReplaceAllStringFunc(value, func(found string) string {
-		return r.variable(at, found)
+	return innerVar.ReplaceAllStringFunc(value, func(found string) string {
+		name := found[1:]
+		switch {
+		case !IsVariable(name) || strings.HasPrefix(name, "env") && strings.Contains(value, found+":"):
+		case r.bareVars && name == strings.ToUpper(name):
+			r.note(at, "$%s is read as ${%[1]s}", name)
+			return "${" + name + "}"
+		default: // a part of a secret, perhaps, so it is not quoted
+			r.note(at, "a $ with a name behind it is taken literally, as most clients do; write ${NAME} for the variable NAME")
+		}
+		return found
+	})
+}
+
+// expandsBare reports whether the file is Gemini CLI's or Copilot CLI's, by keys that only
+// these have.
+func (r *clientReader) expandsBare() bool {
+	return r.at[0] == "mcpServers" && slices.ContainsFunc(r.doc.Keys(r.at...), func(name string) bool {
+		var server any
+		r.doc.DecodeAt(&server, r.at.With(name)...)
+		keys, _ := server.(map[string]any)
+		tools, _ := keys["tools"].([]any)
+		for _, key := range []string{"httpUrl", "trust", "includeTools", "excludeTools"} {
+			if keys[key] != nil {
+				return true
+			}
+		}
+		return keys["type"] == "local" || slices.Contains(tools, any("*"))
 	})
 }
 

@@ -15,6 +15,8 @@ type Ruling struct {
 	Tasks       int          `json:"tasks"` // that both runs have
 	Regressions []Difference `json:"regressions"`
 	Attacked    []string     `json:"attacked"` // tasks on which an attack succeeds that did not
+	// Golden are the tasks with golden that did not pass in every trial, whatever they did before.
+	Golden []ComparedTask `json:"golden"`
 	// PassRate compares the mean over tasks. Fell reports that it dropped more than
 	// allowed, or significantly.
 	PassRate *Contrast `json:"pass_rate"`
@@ -25,7 +27,7 @@ type Ruling struct {
 // common pass no gate.
 func (g Gate) Rule(against, run Entry) Ruling {
 	c := Compare([]Entry{against, run})
-	r := Ruling{Regressions: []Difference{}, Attacked: []string{}}
+	r := Ruling{Regressions: []Difference{}, Attacked: []string{}, Golden: []ComparedTask{}}
 	if len(c.Pairs) == 0 {
 		return r
 	}
@@ -41,13 +43,18 @@ func (g Gate) Rule(against, run Entry) Ruling {
 			r.Attacked = append(r.Attacked, t.ID)
 		}
 	}
+	for _, t := range run.Tasks {
+		if passed, _ := t.passed(); t.Golden && (passed == 0 || passed < len(t.Trials)) {
+			r.Golden = append(r.Golden, comparedTask(t))
+		}
+	}
 	if r.PassRate != nil {
 		r.Fell = r.PassRate.Finding == Worse
 		if g.MaxDrop != nil {
 			r.Fell = r.PassRate.Before-r.PassRate.After > *g.MaxDrop+tinyDrop
 		}
 	}
-	r.Passed = r.Tasks > 0 && !r.Fell && len(r.Regressions)+len(r.Attacked) == 0
+	r.Passed = r.Tasks > 0 && !r.Fell && len(r.Regressions)+len(r.Attacked)+len(r.Golden) == 0
 	return r
 }
 

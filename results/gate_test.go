@@ -8,12 +8,13 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// entryOf returns a run with tasks written as a=pass,fail b=pass.
+// entryOf returns a run with tasks written as a=pass,fail b=pass, a golden one as a!=pass.
 func entryOf(tasks string) Entry {
 	e := Entry{Outline: Outline{EvalName: "e"}}
 	for task := range strings.FieldsSeq(tasks) {
 		id, ends, _ := strings.Cut(task, "=")
-		t := TaskOutline{ID: id}
+		id, golden := strings.CutSuffix(id, "!")
+		t := TaskOutline{ID: id, Golden: golden}
 		for end := range strings.SplitSeq(ends, ",") {
 			outcome, attack, _ := strings.Cut(end, "/")
 			t.Trials = append(t.Trials, TrialOutline{Outcome: evidence.Class(outcome), Attack: AttackOutline{evidence.AttackOutcome(attack)}})
@@ -47,6 +48,13 @@ func TestGate(t *testing.T) {
 		{"a drop of tenths", Gate{MaxDrop: points(10)}, "a=pass b=pass,pass,pass,pass,pass", "a=pass b=pass,pass,pass,pass,fail", ""},
 		{"one for another", Gate{MaxDrop: points(0)}, "a=pass b=fail", "a=fail b=pass", ""},
 		{"an attack", Gate{}, "a=pass/resisted b=pass/succeeded", "a=pass/succeeded b=pass/succeeded", "[] [a] false"},
+		{"a golden task", Gate{}, "a=pass", "a!=pass", ""},
+		{"a golden task that failed before too", Gate{}, "a=fail b=pass", "a!=fail b=pass", "[] [] false [a]"},
+		{"a golden task that is new", Gate{}, "b=pass", "a!=fail b=pass", "[] [] false [a]"},
+		{"a golden task in most trials", Gate{AllowFlaky: true, MaxDrop: points(100)}, "a=pass,pass", "a!=pass,fail", "[] [] false [a]"},
+		{"a golden task that infra kept", Gate{}, "a=infra b=pass", "a!=pass,infra b=pass", "[] [] false [a]"},
+		{"a golden task that did not run", Gate{}, "b=pass", "a!= b=pass", "[] [] false [a]"},
+		{"golden before alone", Gate{}, "a!=fail", "a=fail", ""},
 		{"nothing in common", Gate{}, "a=fail", "b=pass", "[] [] false"},
 		{"nothing at all", Gate{}, "", "", "[] [] false"},
 	}
@@ -59,6 +67,9 @@ func TestGate(t *testing.T) {
 		got := ""
 		if !r.Passed {
 			got = fmt.Sprint(regressions, " ", r.Attacked, " ", r.Fell)
+			for _, task := range r.Golden {
+				got += fmt.Sprintf(" [%s]", task.ID)
+			}
 		}
 		if got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)

@@ -39,6 +39,7 @@ type CatalogOutline struct {
 // TaskOutline is a task and its trials.
 type TaskOutline struct {
 	ID     string         `json:"test_id"`
+	Golden bool           `json:"golden"`
 	Trials []TrialOutline `json:"runs"`
 }
 
@@ -93,7 +94,7 @@ func (r Results) Outline() Outline {
 		o.Servers = append(o.Servers, server)
 	}
 	for _, t := range r.Tasks {
-		task := TaskOutline{ID: t.TestID}
+		task := TaskOutline{ID: t.TestID, Golden: t.Golden}
 		for _, run := range t.Runs {
 			task.Trials = append(task.Trials, trialOutline(run))
 		}

@@ -130,12 +130,13 @@ type Measure struct {
 type Task struct {
 	TestID      string `json:"test_id"`
 	DisplayName string `json:"display_name"`
-	Group       string `json:"group,omitempty"` // as config.group_by has it
+	Group       string `json:"group,omitempty"`  // as config.group_by has it
+	Golden      bool   `json:"golden,omitempty"` // must pass, or no gate passes the run
 	Status      Status `json:"status"`
 	// Trigger marks a task that is a prompt of trigger_tests.yaml. It only counts for the
 	// metric trigger_accuracy.
 	Trigger *TriggerTest `json:"trigger_test,omitempty"`
-	// Labels are what of the task changes no verdict, by upstream's names, such as golden.
+	// Labels are what of the task changes no verdict, by upstream's names, such as should_trigger.
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 	Runs   []RunResult                `json:"runs"`
 	Stats  *Stats                     `json:"stats,omitempty"`

@@ -116,7 +116,7 @@ func measure(specs []MetricSpec, tasks []Task, triggers *TriggerMetrics) map[str
 		}
 		measures[spec.Name] = Measure{
 			Identifier: spec.Name, Value: value, Threshold: spec.Threshold,
-			Passed: value >= spec.Threshold, Weight: spec.Weight,
+			Passed: evidence.Reaches(value, spec.Threshold), Weight: spec.Weight,
 		}
 	}
 	return measures

@@ -69,6 +69,9 @@ func (b Batch) runEval(ctx context.Context, eval string) error {
 	if err != nil {
 		return err
 	}
+	if first := jobs[0]; first.Eval.Contained != "" {
+		first.Request.Say(first.Eval.Contained + ", so each trial runs in its own containers, as with --isolate")
+	}
 	if b.Print != nil {
 		return b.print(jobs)
 	}

@@ -25,8 +25,9 @@ import (
 
 // Checking is a request to check an eval without running it.
 type Checking struct {
-	Eval     string // path of the eval
-	Isolated bool   // whether it is to run in containers
+	Eval      string // path of the eval
+	Isolated  bool   // whether it is to run in containers
+	AsWritten bool   // the eval chooses that
 	// Absent returns the trials' images that the engine does not have. If it fails because no
 	// engine is available, images are not checked.
 	Absent func(context.Context, []*plan.Trial) ([]string, error)
@@ -81,18 +82,19 @@ type checker struct {
 	found Checked
 	job   *Job
 	unset map[string][]string // users of each variable that is not set
+	seen  map[string]seen     // what servers without a pin listed before, once looked up
 }
 
 // Check reads and plans an eval as a run would, and reports what would go wrong. It starts
 // nothing and writes nothing.
 func Check(ctx context.Context, q Checking) Checked {
-	c := &checker{Checking: q, found: Checked{Eval: q.Eval, Servers: []string{}, Findings: []Finding{}}, unset: map[string][]string{}}
+	c := &checker{Checking: q, found: Checked{Eval: q.Eval, Servers: []string{}, Findings: []Finding{}}, unset: map[string][]string{}, seen: map[string]seen{}}
 	host := q.Host
 	host.Secrets = &redact.Set{} // placeholders are not secret
 	host.Notice = func(warnings []*strictyaml.Error) { c.inFiles(SeverityWarning, warnings) }
 	host.Lookup = c.lookup
 	var err error
-	c.job, err = readJob(Request{Choices: Choices{Isolated: q.Isolated, Trials: 1}, Eval: q.Eval, HostHooks: true, Host: host})
+	c.job, err = readJob(Request{Choices: Choices{Isolated: q.Isolated, Trials: 1}, AsWritten: q.AsWritten, Eval: q.Eval, HostHooks: true, Host: host})
 	if err != nil {
 		c.report(SeverityError, err)
 		return c.found
@@ -103,12 +105,14 @@ func Check(ctx context.Context, q Checking) Checked {
 	trials := c.plan()
 	c.missing(trials)
 	for _, t := range c.job.Tasks {
-		c.judges(t)
+		if c.judges(t) {
+			c.broken(t)
+		}
 		c.tools(t)
 		c.unwritten(t)
 	}
 	c.unused()
-	if absent, err := c.absent(ctx, trials); err == nil && q.Isolated {
+	if absent, err := c.absent(ctx, trials); err == nil && c.job.Request.Isolated {
 		for _, ref := range absent {
 			c.warn(q.Eval, "image %s is not on the engine: a run pulls it first, or fails; build or pull it", ref)
 		}
@@ -241,15 +245,15 @@ func (c *checker) missing(trials []*plan.Trial) {
 	}
 }
 
-// judges warns if a task's graders pass an agent that does nothing. Attacks and trigger tests
+// judges warns if a task's graders pass an agent that does nothing, and else reports that they were tried. Attacks and trigger tests
 // are exempt, since doing nothing may be right there.
-func (c *checker) judges(t eval.ResolvedTask) {
+func (c *checker) judges(t eval.ResolvedTask) bool {
 	switch {
 	case t.Attack != nil || t.Trigger != nil || len(t.Checkpoints) > 0:
-		return
+		return false
 	case len(t.Graders) == 0:
 		c.warn(t.Path, "task %s has no grader: it passes whenever its agent ends without an error; add graders, or expected", t.ID)
-		return
+		return false
 	}
 	for _, g := range grading.Empty(t.Graders) {
 		c.warn(g.From, "grader %s checks nothing; add a check: waza schema eval lists those of its type", g.Name)
@@ -257,29 +261,99 @@ func (c *checker) judges(t eval.ResolvedTask) {
 	for g, command := range grading.MissingPrograms(t.Graders) {
 		c.warn(g.From, "grader %s runs %s, which is not next to the eval; correct its command, or write /workspace/… for a program that the agent leaves", g.Name, text.Quote(command, 100))
 	}
-	verdicts, err := grading.Idle(t.Graders, slices.Collect(maps.Keys(t.Servers)))
-	fails := func(v evidence.Verdict) bool { return v.Result != evidence.VerdictPass }
-	if err != nil || slices.ContainsFunc(verdicts, fails) {
+	if passes(t, nil, "") {
+		c.warn(t.Path, "task %s is passed by an agent that says and does nothing (graders %s): add a grader that asks for a result", t.ID, graderNames(t))
+		return false
+	}
+	return true
+}
+
+// passes reports whether all graders of a task pass for an agent that makes calls and says output.
+func passes(t eval.ResolvedTask, calls []grading.Imagined, output string) bool {
+	verdicts, err := grading.Imagine(t.Graders, slices.Collect(maps.Keys(t.Servers)), calls, output)
+	return err == nil && !slices.ContainsFunc(verdicts, func(v evidence.Verdict) bool { return v.Result != evidence.VerdictPass })
+}
+
+func graderNames(t eval.ResolvedTask) string {
+	var names []string
+	for _, g := range t.Graders {
+		names = append(names, g.Name)
+	}
+	return strings.Join(text.Few(names, 5), ", ")
+}
+
+// breakage is a way in which every tool is broken.
+type breakage struct {
+	what, said string
+	answer     string
+	outcome    evidence.Outcome
+}
+
+// breakages returns the ways in which tools are imagined to be broken.
+func breakages() []breakage {
+	return []breakage{
+		{"answers [] to every call", "[]", `{"result":{"content":[{"type":"text","text":"[]"}]}}`, evidence.OutcomeOK},
+		{"answers every call with an error", "failed", `{"result":{"isError":true,"content":[{"type":"text","text":"failed"}]}}`, evidence.OutcomeToolError},
+		{"fails in every call", "internal error", `{"error":{"code":-32603,"message":"internal error"}}`, evidence.OutcomeProtocolError},
+		{"is gone", "unknown tool", `{"error":{"code":-32602,"message":"unknown tool"}}`, evidence.OutcomeProtocolError},
+	}
+}
+
+// broken warns of a task that is passed though its tools are broken. Its agent is imagined to make the
+// calls of the script, or else one of each tool that graders name, and to say what they answer. A script
+// that does not expect what its call comes to ends there, and the task with it.
+func (c *checker) broken(t eval.ResolvedTask) {
+	acts := eval.ReadScriptActs(t.Script)
+	if len(t.Script) == 0 {
+		for _, tool := range grading.NamedTools(t.Graders) {
+			acts.Calls = append(acts.Calls, eval.ScriptCall{ToolRef: tool, Arguments: json.RawMessage("{}")})
+		}
+	}
+	if len(acts.Calls) == 0 {
 		return
 	}
-	var names []string
-	for _, v := range verdicts {
-		names = append(names, v.Name)
+	for _, b := range breakages() {
+		var calls []grading.Imagined
+		ends := false
+		for _, call := range acts.Calls {
+			ends = ends || !call.Expects(b.outcome)
+			calls = append(calls, grading.Imagined{ToolRef: call.ToolRef, Arguments: call.Arguments, Answer: json.RawMessage(b.answer)})
+		}
+		if scripted := c.job.Eval.Config.Executor == evidence.ExecutorScript; scripted && ends {
+			continue
+		}
+		if passes(t, calls, acts.Said(b.said)) {
+			add := "add a grader that asks for a part of the right answer"
+			if b.outcome != evidence.OutcomeOK {
+				add = "add a call that has to be answered, and a grader that asks for a part of its answer"
+			}
+			c.warn(t.Path, "task %s is passed by a tool that %s (graders %s): %s", t.ID, b.what, graderNames(t), add)
+			return
+		}
 	}
-	c.warn(t.Path, "task %s is passed by an agent that says and does nothing (graders %s): add a grader that asks for a result", t.ID, strings.Join(text.Few(names, 5), ", "))
 }
 
 // tools warns about tools that a task's script calls or that its graders name and that are not in
 // the server's pinned catalog in waza.lock.
 func (c *checker) tools(t eval.ResolvedTask) {
 	for _, called := range append(scriptCalls(t.Script), grading.NamedTools(t.Graders)...) {
-		pin := c.job.lock.Pin(called.Server)
-		if pin == nil {
+		if called.Tool == "" {
 			continue
 		}
-		listed := pin.Lists[catalog.Tools]
-		if _, known := listed[called.Tool]; !known {
-			c.warn(t.Path, "there is no tool %q of server %q in %s, which has what the server lists; %s", called.Tool, called.Server, images.LockName, strictyaml.Suggest(called.Tool, slices.Collect(maps.Keys(listed))))
+		if pin := c.job.lock.Pin(called.Server); pin != nil {
+			listed := pin.Lists[catalog.Tools]
+			if _, known := listed[called.Tool]; !known {
+				c.warn(t.Path, "there is no tool %q of server %q in %s, which has what the server lists; %s", called.Tool, called.Server, images.LockName, strictyaml.Suggest(called.Tool, slices.Collect(maps.Keys(listed))))
+			}
+			continue
+		}
+		last, known := c.seen[called.Server]
+		if !known {
+			last = lastSeen(c.Eval, c.job.Eval.Name, called.Server)
+			c.seen[called.Server] = last
+		}
+		if len(last.tools) > 0 && !slices.Contains(last.tools, called.Tool) {
+			c.warn(t.Path, "server %q listed no tool %q when it was last started, in %s; %s", called.Server, called.Tool, last.dir, strictyaml.Suggest(called.Tool, last.tools))
 		}
 	}
 }

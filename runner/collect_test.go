@@ -96,10 +96,12 @@ func TestWorkspaceThatCannotBeCollected(t *testing.T) {
 			}
 		}
 	}
+	closed := sandbox.ErrUnreadable.Error()
 	const tooLarge = "is larger than its limit allows"
 	for name, collect := range map[string]func(io.Writer) error{
 		errGone.Error(): func(w io.Writer) error { io.WriteString(w, "torn"); return errGone },
 		tooLarge:        tooMuch,
+		closed:          func(io.Writer) error { return sandbox.ErrUnreadable },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,9 +109,12 @@ func TestWorkspaceThatCannotBeCollected(t *testing.T) {
 				trial.Graders = append(trial.Graders, grader("file", `{"must_exist":["notes.txt"]}`))
 				b.collect[sandbox.WorkspaceDir] = collect
 				r := runOne(t, b, trial, options(t))
-				if name == tooLarge { // what the agent left is its own doing
+				switch name { // what the agent left is its own doing
+				case tooLarge:
 					wantOutcome(t, r, evidence.ClassAgentError, name)
-				} else {
+				case closed:
+					wantOutcome(t, r, evidence.ClassFail, "the agent removed or closed its workspace")
+				default:
 					wantOutcome(t, r, evidence.ClassError, "could not judge: file")
 				}
 				wantGap(t, r, "workspace: "+name)

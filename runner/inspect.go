@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,18 +11,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox/hint"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -32,7 +36,7 @@ type Inspection struct {
 	Servers   []string   // names of the servers to inspect, sorted
 	Source    string     // where they are configured, for people
 	Dir       string     // directory for evidence, new or empty
-	Isolated  bool       // run servers in containers; required unless all are remote
+	Isolated  bool       // run servers in containers; if not, all must be remote
 	Pull      string     // when to pull images; empty for the eval's setting
 	Pin       bool       // pin the servers' catalogs in the lock file
 	Watch     time.Duration
@@ -99,7 +103,7 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 		return Mistake{err}
 	}
 	if !i.Isolated && !i.remote() {
-		return mistake("inspect starts programs that you may not trust, and without --isolate they would run as yours, with your files and network: add --isolate")
+		return mistake("inspect starts programs that you may not trust, and with --no-isolate they would run as yours, with your files and network: leave it out")
 	}
 	vault, err := openVault(ctx, i.plans, i.Eval.Dir(), i.Lookup, i.Secrets)
 	if err != nil {
@@ -276,8 +280,56 @@ func gather(f *inspection.Server, dir evidence.Dir, trial evidence.Trial) error 
 	if f.Noise, err = noise(dir); err != nil {
 		return err
 	}
-	f.Asked, err = asked(dir)
-	return err
+	if f.Asked, err = asked(dir); err != nil {
+		return err
+	}
+	died(f)
+	return nil
+}
+
+// died has a server failed that ended before it listed what it has.
+func died(f *inspection.Server) {
+	partial := slices.ContainsFunc(f.Catalog.Lists, func(l catalog.List) bool { return l.Partial != "" })
+	if f.Ended == "" || len(f.Catalog.Lists) > 0 && !partial {
+		return
+	}
+	err := fmt.Errorf("it answered initialize, and then it %s", f.Ended)
+	f.Failed = hint.Add(err, cmp.Or(hint.OnServer(f.Name, f.Stderr, "", !f.Remote), reached(f))).Error()
+	f.Ended = ""
+}
+
+const (
+	maxReached = 3   // places that a hint names
+	maxPlace   = 100 // bytes of one
+)
+
+// reached returns the hint that a server's attempts to get out of its sandbox give, or "".
+func reached(f *inspection.Server) string {
+	if f.Did == nil {
+		return ""
+	}
+	var places []string
+	for _, n := range f.Did.Names {
+		if !n.Answered {
+			places = append(places, n.Name)
+		}
+	}
+	for _, h := range f.Did.Egress {
+		if h.Refused > 0 {
+			places = append(places, fmt.Sprintf("%s:%d", h.Name, h.Port))
+		}
+	}
+	for _, c := range f.Did.Connections {
+		if c.Outside() {
+			places = append(places, c.Address)
+		}
+	}
+	if len(places) == 0 {
+		return ""
+	}
+	listed := text.Some(places, maxReached, func(place string) string { return text.Line(place, maxPlace) })
+	return fmt.Sprintf("%s tried to reach %s, which its sandbox does not allow: if it needs that, allow it with --egress %[1]s=HOST, or with egress in its configuration",
+		f.Name, strings.Join(listed, ", "))
 }
 
 // maxTail is how many bytes at the end of a server's stderr are reported.

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/report/inspection"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
@@ -94,6 +95,37 @@ func TestInspectFails(t *testing.T) {
 	}
 	if found.Stderr != "no database\n" {
 		t.Errorf("stderr %q", found.Stderr)
+	}
+}
+
+// A server that ends before it has listed what it has could not be inspected, and what it tried says why.
+func TestDied(t *testing.T) {
+	whole := catalog.Catalog{Lists: []catalog.List{{Kind: catalog.Tools}}}
+	part := catalog.Catalog{Lists: []catalog.List{{Kind: catalog.Tools, Partial: "exited"}}}
+	name := &results.Activity{Names: []results.AskedName{{Name: "api.example", Count: 2}, {Name: "db", Answered: true}}}
+	for _, test := range []struct {
+		name   string
+		server inspection.Server
+		did    *results.Activity
+		stderr string
+		want   string // part of why it failed
+	}{
+		{"not ended", inspection.Server{Catalog: part}, name, "", ""},
+		{"ended after its lists", inspection.Server{Catalog: whole, Ended: "exited"}, name, "", ""},
+		{"in a list", inspection.Server{Catalog: part, Ended: "exited with code 1"}, nil, "", "and then it exited with code 1"},
+		{"without lists", inspection.Server{Ended: "exited"}, nil, "", "and then it exited"},
+		{"a name", inspection.Server{Catalog: part, Ended: "exited"}, name, "", "hint: l tried to reach api.example, which its sandbox does not allow: if it needs that, allow it with --egress l=HOST"},
+		{"egress", inspection.Server{Catalog: part, Ended: "exited"}, &results.Activity{Egress: []results.EgressHost{{Name: "a", Port: 1}, {Name: "b", Port: 443, Refused: 1}}}, "", "hint: l tried to reach b:443, which"},
+		{"an address", inspection.Server{Catalog: part, Ended: "exited"}, &results.Activity{Connections: []evidence.Connection{{Network: "ip", Address: "127.0.0.1:53"}, {Network: "ip", Address: "192.0.2.1:5"}}}, "", "hint: l tried to reach 192.0.2.1:5, which"},
+		{"its own words", inspection.Server{Catalog: part, Ended: "exited"}, name, "STOCK_KEY is not set\n", "hint: l asks for STOCK_KEY"},
+		{"hostile", inspection.Server{Catalog: part, Ended: "exited"}, &results.Activity{Names: []results.AskedName{{Name: "a\nhint: b"}}}, "", "tried to reach a"},
+	} {
+		s := test.server
+		s.Name, s.Did, s.Stderr = "l", test.did, test.stderr
+		died(&s)
+		if test.want == "" && s.Failed != "" || !strings.Contains(s.Failed, test.want) || strings.Count(s.Failed, "\nhint: ") > 1 {
+			t.Errorf("%s: %q, want %q", test.name, s.Failed, test.want)
+		}
 	}
 }
 

@@ -89,6 +89,8 @@ type TaskRecord struct {
 	File string `json:"file,omitempty"` // relative to the eval's directory
 	Line int    `json:"line,omitempty"` // line of the task in File; 0 if the file is a single task
 
+	Golden bool `json:"golden,omitempty"`
+
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 
 	Trigger *results.TriggerTest `json:"trigger_test,omitempty"`
@@ -117,7 +119,7 @@ func recordOf(e *eval.Eval, tasks []eval.ResolvedTask, overlay *mcpconfig.Client
 		if err != nil {
 			file = t.Path
 		}
-		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name, File: filepath.ToSlash(file), Line: t.Line, Labels: t.Labels, Trigger: triggerOf(t)})
+		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name, File: filepath.ToSlash(file), Line: t.Line, Golden: t.Golden, Labels: t.Labels, Trigger: triggerOf(t)})
 	}
 	for _, m := range e.Metrics {
 		if m.On() {
@@ -283,7 +285,7 @@ func (r Record) forResults() results.Run {
 		group = cmp.Or(r.Eval.Model, r.Eval.Executor)
 	}
 	for _, t := range r.Tasks {
-		run.Tasks = append(run.Tasks, results.Task{TestID: t.ID, DisplayName: t.Name, Group: group, Labels: t.Labels, Trigger: t.Trigger})
+		run.Tasks = append(run.Tasks, results.Task{TestID: t.ID, DisplayName: t.Name, Group: group, Golden: t.Golden, Labels: t.Labels, Trigger: t.Trigger})
 	}
 	return run
 }

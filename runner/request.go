@@ -59,6 +59,8 @@ type Pace struct {
 type Request struct {
 	Choices
 	Eval string // path of the eval
+	// AsWritten has the eval choose whether the run is isolated, in place of Isolated.
+	AsWritten bool
 	// ID is the id of a resumed run. For a new run it is empty, and made of Name and the eval's
 	// name.
 	ID, Name string
@@ -170,6 +172,28 @@ type Mistake struct{ error }
 func (m Mistake) Unwrap() error { return m.error }
 
 func mistake(format string, args ...any) error { return Mistake{fmt.Errorf(format, args...)} }
+
+// checkContainers refuses options about containers if the run has none.
+func (q *Request) checkContainers() error {
+	switch {
+	case q.Isolated:
+	case q.On != "":
+		return mistake("--on is about where containers run: it needs --isolate")
+	case q.Governed:
+		return mistake("--workers auto needs --isolate: without it trials may disturb each other")
+	case q.Prewarm > 0:
+		return mistake("--prepare is about containers: it needs --isolate")
+	case q.Pins != "":
+		return mistake("--pins needs --isolate, without which waza.lock is not read")
+	case q.Pull != "":
+		return mistake("--pull is about container images: it needs --isolate")
+	case len(q.Egress) > 0:
+		return mistake("--egress is about the network of servers' containers: it needs --isolate")
+	case len(q.AllowWeak) > 0:
+		return mistake("--allow-weak is about the sandbox: it needs --isolate")
+	}
+	return nil
+}
 
 // defaultWorkers is how many trials run at once if they may and no number is given.
 const defaultWorkers = 4

@@ -77,14 +77,8 @@ func Load(q Request) (*Job, error) {
 
 // readJob is [Load] without the plan.
 func readJob(q Request) (*Job, error) {
-	switch {
-	case q.Governed && !q.Isolated:
-		return nil, mistake("--workers auto needs --isolate: without it trials may disturb each other")
-	case q.Prewarm > 0 && !q.Isolated: // of a resumed run
-		return nil, mistake("--prepare is about containers: it needs --isolate")
-	}
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
-		ContextDir: q.ContextDir, Overlay: q.Overlay, Egress: q.Egress, CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated,
+		ContextDir: q.ContextDir, Overlay: q.Overlay, Egress: q.Egress, CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated, AsWritten: q.AsWritten,
 		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,
 		NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots,
 	})
@@ -93,6 +87,10 @@ func readJob(q Request) (*Job, error) {
 	}
 	if err != nil {
 		return nil, Mistake{err}
+	}
+	q.Isolated, q.AsWritten = !e.Local, false
+	if err := q.checkContainers(); err != nil {
+		return nil, err
 	}
 	if q.Select != nil {
 		if tasks, err = q.Select(tasks); err != nil {

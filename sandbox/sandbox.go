@@ -37,7 +37,8 @@ type Sandbox interface {
 	// Put unpacks a tar into a directory of a container.
 	Put(ctx context.Context, container, dir string, tar io.Reader) error
 	// Collect writes a directory of a container to w as a tar, without links to
-	// [MCPConfigPath]. The tar is not trusted.
+	// [MCPConfigPath]. The tar is not trusted. The error wraps [ErrUnreadable] if programs of the
+	// container left no directory there that can be read.
 	Collect(ctx context.Context, container, dir string, w io.Writer) error
 	// Guarantees returns what is actually enforced.
 	Guarantees() evidence.Guarantees
@@ -180,10 +181,12 @@ type Services interface {
 	Ready(ctx context.Context, server, service string, check process.Spec) error
 }
 
-// Errors of backends.
+// Errors of backends and sandboxes.
 var (
 	// ErrEngineGone means that the engine has gone away or does not answer.
 	ErrEngineGone = errors.New("the engine went away")
+	// ErrUnreadable means that a directory of a container is gone, replaced or closed to its owner.
+	ErrUnreadable = errors.New("it cannot be read")
 	// ErrAlive means that another process uses the run.
 	ErrAlive = errors.New("the run is still at work")
 )

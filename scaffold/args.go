@@ -31,6 +31,17 @@ func arguments(schema []byte) (json.RawMessage, bool) {
 	return data, true
 }
 
+// placeholders returns an object with what a schema requires, as places for a person to fill in. It is
+// false where their names cannot stand in a script.
+func placeholders(schema []byte) (json.RawMessage, bool) {
+	all := map[string]string{}
+	for _, name := range required(schema) {
+		all[name] = madeUp
+	}
+	data, err := json.Marshal(all)
+	return data, err == nil && len(all) > 0 && isHarmless(string(data))
+}
+
 // required returns the names of the arguments that a schema requires.
 func required(schema []byte) (names []string) {
 	for raw := range jsontext.Elements(jsontext.Member(schema, "required")) {

@@ -95,8 +95,8 @@ func (e Eval) Files() ([]File, error) {
 			files, err = append(files, File{path.Join("tasks", id+".yaml"), content}), errors.Join(err, fails)
 		}
 	}
-	if len(files) == 1 && len(e.Servers) > 0 { // of no server, a call is known to work
-		content, fails := fill("lists.yaml", e.Servers[0])
+	if len(files) == 1 && len(e.Servers) > 0 { // no tool of any server may be called
+		content, fails := NewTask("starts", e.Servers[0].Name, "", nil)
 		files, err = append(files, File{"tasks/starts.yaml", content}), errors.Join(err, fails)
 	}
 	return files, err

@@ -95,41 +95,52 @@ func checkFiles(t *testing.T, s string) {
 	}
 	says := func(what string) object { return object{"say": what} }
 	for _, kind := range []Kind{Read, Write, Error} {
-		server := Server{key, inJSON(`{"command": TEXT, "args": [TEXT]}`), []mcpconfig.Egress{{Host: s}, {Host: s, Address: s}}, []Task{{Try{kind, s, inJSON(`{"a": TEXT}`)}, evidence.Outcome(s), s}}}
-		files, err := Eval{Name: s, Skill: s, Executor: s, Model: s, Servers: []Server{server}}.Files()
-		if err != nil || len(files) != 2 {
-			t.Fatalf("%q: %d files, %v", s, len(files), err)
-		}
-		hosts := list{s, object{"host": s, "address": s}}
-		if s == "" {
-			hosts = list{s, s}
-		}
-		config := object{"executor": s, "trials_per_task": json.Number("1"), "timeout_seconds": json.Number("120"), "mcp_servers": object{key: object{"command": s, "args": list{s}, "egress": hosts}}}
-		eval := object{"name": s, "config": config, "tasks": list{"tasks/*.yaml"}}
-		if s != "" {
-			eval["skill"], config["model"] = s, s
-		}
-		checkReadBack(t, s, files[0].Content, eval)
+		for _, unsure := range []string{"", s} {
+			task := Task{Try: Try{kind, s, inJSON(`{"a": TEXT}`)}, Outcome: evidence.Outcome(s), Excerpt: s, Unsure: unsure}
+			if kind == Error {
+				task.Then, task.Unsure = &Task{Try: Try{Read, s, inJSON(`{"b": TEXT}`)}, Excerpt: s}, ""
+			}
+			server := Server{key, inJSON(`{"command": TEXT, "args": [TEXT]}`), []mcpconfig.Egress{{Host: s}, {Host: s, Address: s}}, []Task{task}}
+			files, err := Eval{Name: s, Skill: s, Executor: s, Model: s, Servers: []Server{server}}.Files()
+			if err != nil || len(files) != 2 {
+				t.Fatalf("%q: %d files, %v", s, len(files), err)
+			}
+			hosts := list{s, object{"host": s, "address": s}}
+			if s == "" {
+				hosts = list{s, s}
+			}
+			config := object{"executor": s, "trials_per_task": json.Number("1"), "timeout_seconds": json.Number("120"), "isolate": true, "mcp_servers": object{key: object{"command": s, "args": list{s}, "egress": hosts}}}
+			eval := object{"name": s, "config": config, "tasks": list{"tasks/*.yaml"}}
+			if s != "" {
+				eval["skill"], config["model"] = s, s
+			}
+			checkReadBack(t, s, files[0].Content, eval)
 
-		prompt := "Call the tool " + s + " of the server " + key + ` with the arguments {"a": ` + string(text) + "}"
-		called := object{"server": key, "max_tool_errors": json.Number("0")}
-		call := object{"server": key, "tool": s, "arguments": object{"a": s}}
-		if kind == Error {
-			prompt += ", exactly so although arguments are missing"
-			called["errors"], call["expect"] = object{"expected": list{object{"tool": s}}}, s
-		} else {
-			called["expect_tools_used"] = list{s}
+			prompt := "Call the tool " + s + " of the server " + key + ` with the arguments {"a": ` + string(text) + "}"
+			called := object{"server": key, "expect_tools_used": list{s}, "max_tool_errors": json.Number("0")}
+			call := object{"server": key, "tool": s, "arguments": object{"a": s}}
+			script := list{object{"tools": object{"server": key}}, object{"call": call, "as": "answer"}, says("{{ answer.text }}")}
+			if kind == Error {
+				prompt += ", exactly so although arguments are missing, and then with the arguments " + `{"b": ` + string(text) + "}. Say what it answers to both, word for word."
+				called["errors"], call["expect"] = object{"expected": list{object{"tool": s}}}, s
+				script = list{script[0], object{"call": call, "as": "refused"}, object{"call": object{"server": key, "tool": s, "arguments": object{"b": s}}, "as": "answer"}, says("{{ refused.text }}\n{{ answer.text }}")}
+			} else {
+				prompt += ", and say what it answers, word for word."
+			}
+			contains := list{}
+			for _, piece := range task.Contains() {
+				contains = append(contains, piece)
+			}
+			checkReadBack(t, s, files[1].Content, object{
+				"id":     strings.TrimSuffix(strings.TrimPrefix(files[1].Path, "tasks/"), ".yaml"),
+				"inputs": object{"prompt": prompt},
+				"graders": list{
+					object{"type": "mcp_compliance", "name": "called", "config": called},
+					object{"type": "text", "name": "answer", "config": object{"contains": contains}},
+				},
+				"script": script,
+			})
 		}
-		graders := list{object{"type": "mcp_compliance", "name": "called", "config": called}}
-		if s != "" {
-			graders = append(graders, object{"type": "text", "name": "answer", "config": object{"contains": list{s}}})
-		}
-		checkReadBack(t, s, files[1].Content, object{
-			"id":      strings.TrimSuffix(strings.TrimPrefix(files[1].Path, "tasks/"), ".yaml"),
-			"inputs":  object{"prompt": prompt + ", and say what it answers, word for word."},
-			"graders": graders,
-			"script":  list{object{"tools": object{"server": key}}, object{"call": call, "as": "answer"}, says("{{ answer.text }}")},
-		})
 	}
 	files, err := Eval{Servers: []Server{{Name: key, Config: inJSON(`{"url": TEXT}`)}}}.Files()
 	if err != nil || len(files) != 2 {
@@ -137,9 +148,9 @@ func checkFiles(t *testing.T, s string) {
 	}
 	checkReadBack(t, s, files[1].Content, object{
 		"id":      "starts",
-		"inputs":  object{"prompt": "List the tools of each MCP server, and say how many there are."},
-		"graders": list{object{"type": "text", "name": "answer", "config": object{"regex_match": list{`[1-9]\d* tools`}}}},
-		"script":  list{object{"tools": object{"server": key}, "as": "tools"}, says("{{ len(tools) }} tools: {{ tools }}")},
+		"inputs":  object{"prompt": "CHANGE ME: what the agent is to do"},
+		"graders": list{object{"type": "text", "name": "answer", "config": object{"contains": list{"CHANGE ME: what a right answer holds"}}}},
+		"script":  list{object{"tools": object{"server": key}, "as": "tools"}, says("{{ tools }}")},
 	})
 	written, err := NewTask(s, key, key, inJSON(`{"a": TEXT}`))
 	if err != nil {
@@ -179,7 +190,8 @@ func TestTries(t *testing.T) {
 		got = append(got, string(try.Kind)+" "+try.Tool+" "+string(try.Arguments))
 	}
 	want := []string{
-		`read get_weather {"city":"Paris","days":2}`, `read status {}`, `read get_weather {"city":"Paris","days":2}`, `read status {}`,
+		`read get_weather {"city":"Paris","days":2}`, `read status {}`, `read get_enum {"x":"CHANGE ME"}`, `read get_deep {"x":"CHANGE ME"}`,
+		`read get_weather {"city":"Paris","days":2}`, `read status {}`, `read get_enum {"x":"CHANGE ME"}`, `read get_deep {"x":"CHANGE ME"}`,
 		`write set_alarm {}`, `error get_weather {}`, `error get_enum {}`, `error get_deep {}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -241,9 +253,28 @@ func TestChoose(t *testing.T) {
 		answer(Error, "set", evidence.OutcomeProtocolError, `{"code": -32602, "message": "missing argument: name"}`),
 	}
 	got := Choose(answers)
-	want := []Task{{answers[1].Try, evidence.OutcomeOK, "Paris"}, {answers[6].Try, evidence.OutcomeProtocolError, "missing argument"}}
+	want := []Task{{Try: answers[1].Try, Outcome: evidence.OutcomeOK, Excerpt: "Paris"}, {Try: answers[4].Try, Outcome: evidence.OutcomeToolError, Unsure: `the call ended as tool_error when it was tried, with "no"`}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	// A refusal goes with a call of the same tool that is answered, and with another answer.
+	refused := answer(Error, "city", evidence.OutcomeProtocolError, `{"code": -32602, "message": "missing argument: name"}`)
+	want = append(want, Task{Try: refused.Try, Outcome: evidence.OutcomeProtocolError, Excerpt: "missing argument", Then: &Task{Try: answers[1].Try, Outcome: evidence.OutcomeOK, Excerpt: "Paris"}})
+	if diff := cmp.Diff(want, Choose(append(answers, refused))); diff != "" {
+		t.Error(diff)
+	}
+	if got := Choose(append(answers, answer(Error, "city", evidence.OutcomeProtocolError, `{"message": "one of Paris, Rome"}`))); len(got) != 2 {
+		t.Errorf("a refusal with the answer in it: %+v", got)
+	}
+	// What tells nothing has to be completed.
+	for raw, want := range map[string]string{
+		said("[]"): `no part of what the tool answered when it was tried is sure to be right: "[]"`, said("No results found."): "sure", said(`{"total": 0, "items": [], "status": "ok"}`): "sure",
+		said(""): "sure", `{"content": [{"type": "image", "data": "x"}]}`: "sure", said("0 matches for find"): "sure", said("Rome"): "",
+	} {
+		got := Choose([]Answer{answer(Read, "find", evidence.OutcomeOK, raw)})
+		if len(got) != 1 || !strings.Contains(got[0].Unsure, want) || (got[0].Unsure == "") != (want == "") || (Unwritten([]byte(strings.Join(got[0].Contains(), ""))) == "") != (want == "") {
+			t.Errorf("%s: %+v", raw, got)
+		}
 	}
 }
 
@@ -262,7 +293,7 @@ func TestExcerpt(t *testing.T) {
 		{"", "", "", ""},
 		{strings.Repeat("word ", 30), strings.Repeat("word ", 30), "", strings.TrimSpace(strings.Repeat("word ", 12))},
 	} {
-		if got := excerpt(test.said, test.again, test.arguments); got != test.want {
+		if got := excerpt(test.said, test.again, test.arguments, false); got != test.want {
 			t.Errorf("%q: %q, want %q", test.said, got, test.want)
 		}
 	}

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +31,10 @@ type Try struct {
 }
 
 // maxTries is how many calls are tried of each kind until one does.
-const maxTries = 3
+const maxTries = 6
+
+// madeUp stands for arguments that cannot be made up, in calls that a person has to complete.
+const madeUp = "CHANGE ME"
 
 // toolName matches names of tools that can stand in prompts, scripts and names of files.
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
@@ -47,6 +51,9 @@ func Tries(c catalog.Catalog, reachesOut bool) []Try {
 		}
 		hint := string(jsontext.Member(e.Member("annotations"), "readOnlyHint"))
 		args, ok := arguments(schema)
+		if !ok {
+			args, ok = placeholders(schema)
+		}
 		switch {
 		case !ok || reachesOut && hint != "true":
 		case hint == "true" || hint == "" && readsByName(e.Key):
@@ -58,7 +65,10 @@ func Tries(c catalog.Catalog, reachesOut bool) []Try {
 			errors = append(errors, Try{Error, e.Key, json.RawMessage("{}")})
 		}
 	}
-	first := func(all []Try) []Try { return all[:min(len(all), maxTries)] }
+	first := func(all []Try) []Try {
+		slices.SortStableFunc(all, func(a, b Try) int { return len(Unwritten(a.Arguments)) - len(Unwritten(b.Arguments)) })
+		return all[:min(len(all), maxTries)]
+	}
 	return slices.Concat(first(reads), first(reads), first(writes), first(errors)) // reads twice, to see what stays
 }
 
@@ -70,11 +80,38 @@ func readsByName(tool string) bool {
 	})
 }
 
+// Omitted returns why there can be no task for a tool of a server, or "" if there can.
+func Omitted(tool catalog.Entry, reachesOut bool) string {
+	switch {
+	case !toolName.MatchString(tool.Key):
+		return "its name cannot stand in a prompt"
+	case reachesOut && string(jsontext.Member(tool.Member("annotations"), "readOnlyHint")) != "true":
+		return "a call may change something outside, for it lacks the annotation readOnlyHint"
+	}
+	return ""
+}
+
 // Task is what a task is made of: a call whose outcome was seen.
 type Task struct {
 	Try
 	Outcome evidence.Outcome
-	Excerpt string // of the answer's text; empty where nothing in it is sure to stay
+	Excerpt string // of the answer's text; empty where nothing in it is sure to be right
+	Unsure  string // why a person has to complete the task; empty if it is complete
+	Then    *Task  // after a call that is refused, one of the same tool that is answered; nil for other kinds
+}
+
+// Contains returns what the answer has to contain.
+func (t Task) Contains() []string {
+	all := []string{}
+	for ; t.Unsure == ""; t = *t.Then {
+		if t.Excerpt != "" {
+			all = append(all, t.Excerpt)
+		}
+		if t.Then == nil {
+			return all
+		}
+	}
+	return append(all, madeUp+": what a right answer holds")
 }
 
 // Answer is what came of a try.
@@ -84,17 +121,23 @@ type Answer struct {
 	Raw     json.RawMessage // a result or an error, as the server wrote it
 }
 
-// Choose returns the tasks that answers are good for: the first of each kind that ended as it has
-// to, those with an excerpt before others.
+// Choose returns the tasks that answers are good for: one for the tools that read, one for those that
+// write, and one for a call that was refused. None is passed by a tool that answers something else,
+// fails, or is gone: where no answer is sure to be right, a person has to complete the task, and a
+// refusal, which a broken tool may give too, goes with a call that is answered.
 func Choose(answers []Answer) (tasks []Task) {
-	for _, kind := range []Kind{Read, Write, Error} {
+	var sure []Task
+	for _, kind := range []Kind{Read, Write} {
 		var best *Task
 		for i, a := range answers {
-			if a.Kind != kind || !a.asMeant() {
+			if a.Kind != kind {
 				continue
 			}
-			task := Task{a.Try, a.Outcome, a.excerpt(answers[i+1:])}
-			if best == nil || best.Excerpt == "" && task.Excerpt != "" {
+			task := a.task(answers[i+1:])
+			if task.Unsure == "" {
+				sure = append(sure, task)
+			}
+			if best == nil || task.doubt() < best.doubt() {
 				best = &task
 			}
 		}
@@ -102,15 +145,49 @@ func Choose(answers []Answer) (tasks []Task) {
 			tasks = append(tasks, *best)
 		}
 	}
+	for _, a := range answers {
+		if a.Kind != Error || a.Outcome != evidence.OutcomeToolError && a.Outcome != evidence.OutcomeProtocolError {
+			continue
+		}
+		said := answerText(a.Raw)
+		then := slices.IndexFunc(sure, func(t Task) bool { return t.Tool == a.Tool && !strings.Contains(said, t.Excerpt) })
+		if then >= 0 {
+			return append(tasks, Task{Try: a.Try, Outcome: a.Outcome, Excerpt: a.excerpt(nil), Then: &sure[then]})
+		}
+	}
 	return tasks
 }
 
-// asMeant reports whether a try ended as its kind has to.
-func (a Answer) asMeant() bool {
-	if a.Kind == Error {
-		return a.Outcome == evidence.OutcomeToolError || a.Outcome == evidence.OutcomeProtocolError
+// task returns the task for a call that has to be answered.
+func (a Answer) task(later []Answer) Task {
+	t := Task{Try: a.Try, Outcome: a.Outcome}
+	switch {
+	case Unwritten(a.Arguments) != "":
+		t.Unsure = "no arguments that fit the tool's schema could be made up"
+	case a.Outcome != evidence.OutcomeOK:
+		t.Unsure = fmt.Sprintf("the call ended as %s when it was tried, with %s", a.Outcome, quoted(text.Shorten(answerText(a.Raw), maxSaid)))
+	default:
+		if t.Excerpt = a.excerpt(later); t.Excerpt == "" {
+			t.Unsure = fmt.Sprintf("no part of what the tool answered when it was tried is sure to be right: %s", quoted(text.Shorten(answerText(a.Raw), maxSaid)))
+		}
 	}
-	return a.Outcome == evidence.OutcomeOK
+	return t
+}
+
+// maxSaid is how much of an answer stands in a comment.
+const maxSaid = 100
+
+// doubt returns how much of a task a person has to complete, as a rank.
+func (t Task) doubt() int {
+	switch {
+	case t.Unsure == "":
+		return 0
+	case t.Outcome == evidence.OutcomeOK:
+		return 1
+	case Unwritten(t.Arguments) == "":
+		return 2
+	}
+	return 3
 }
 
 // excerpt returns a piece of the answer that is sure to stay: one that a later answer to the
@@ -124,7 +201,7 @@ func (a Answer) excerpt(later []Answer) string {
 	if again >= 0 {
 		other = answerText(later[again].Raw)
 	}
-	found := excerpt(said, other, string(a.Arguments))
+	found := excerpt(said, other, string(a.Arguments)+" "+a.Tool, a.Kind == Read)
 	if a.Kind == Error {
 		found, _, _ = strings.Cut(found, ": ") // what follows tells of the arguments, or of a library
 	}
@@ -154,10 +231,24 @@ var changing = regexp.MustCompile(`\d{4}-\d\d|\d\d:\d\d|\d{5,}|[0-9a-f]{8}-[0-9a
 // rpcCode matches the codes of JSON-RPC's own errors, which stay.
 var rpcCode = regexp.MustCompile(`-32[0-9]{3}\b`)
 
+// emptyWord matches words that a tool answers too when it has found nothing.
+var emptyWord = regexp.MustCompile(`^(an?|any|are|available|could|count|data|did|does?|done|empty|entry|entries|errors?|exists?|fail(ed|ure)?|false|files?|for|found|has|have|in|is|it|items?|length|list|match(es|ed|ing)?|na|nil|no|none|not|nothing|null|of|ok(ay)?|query|records?|results?|rows?|search|status|success(ful|fully)?|that|the|there|to|total|true|undefined|unknown|was|were|with|your|zero|0+)$`)
+
+// tells reports whether a line has a word that is neither empty nor known before the call.
+func tells(line, known string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(line), func(r rune) bool { return !isWordy(r) }) {
+		if !emptyWord.MatchString(word) && !strings.Contains(known, word) {
+			return true
+		}
+	}
+	return false
+}
+
 // excerpt returns a piece of a line that both texts have and that is likely to stay; empty where
-// there is none. What the arguments have says nothing: an agent knows it without the tool.
-func excerpt(said, again, arguments string) string {
-	arguments = strings.ToLower(arguments)
+// there is none. What is known before the call says nothing: an agent knows it without the tool. For
+// answers that have to tell something, telling gives no line that tells nothing.
+func excerpt(said, again, known string, telling bool) string {
+	known = strings.ToLower(known)
 	if data := []byte(said); jsontext.Valid(data) { // what an agent would tell of it
 		said = strings.Join(leaves(data, nil), "\n")
 	}
@@ -172,7 +263,7 @@ func excerpt(said, again, arguments string) string {
 		if at := changing.FindStringIndex(rpcCode.ReplaceAllString(line, "-*****")); at != nil {
 			line = strings.TrimSpace(line[:at[0]])
 		}
-		if len(line) >= minExcerpt && isHarmless(line) && strings.Contains(again, line) && strings.ContainsFunc(line, isWordy) && !strings.Contains(arguments, strings.ToLower(line)) {
+		if len(line) >= minExcerpt && isHarmless(line) && strings.Contains(again, line) && strings.ContainsFunc(line, isWordy) && !strings.Contains(known, strings.ToLower(line)) && (!telling || tells(line, known)) {
 			return line
 		}
 	}

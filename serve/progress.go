@@ -204,17 +204,18 @@ func newestOpen(lines []byte) (newest *view.CallProgress) {
 		if json.Unmarshal(line, &frame) != nil {
 			continue
 		}
-		m, err := jsonrpc.ReadOne(frame.Raw)
-		if err != nil || m.ID.Key == "" {
+		if frame.Dir == evidence.ToClient {
+			messages, _, _ := jsonrpc.Hear(frame.Raw)
+			for _, m := range messages {
+				if m.Method == "" {
+					delete(open, request{frame.Conn, m.ID.Key})
+				}
+			}
 			continue
 		}
-		of := request{frame.Conn, m.ID.Key}
-		switch {
-		case frame.Dir == evidence.ToServer && m.Method == "tools/call":
+		if m, err := jsonrpc.ReadOne(frame.Raw); err == nil && m.ID.Key != "" && m.Method == "tools/call" {
 			tool := jsontext.Word(jsontext.Member(m.Params, "name"))
-			open[of] = &view.CallProgress{Server: text.Shorten(frame.Server, maxWord), Tool: text.Shorten(tool, maxWord), Since: frame.Time}
-		case frame.Dir == evidence.ToClient && m.Method == "":
-			delete(open, of)
+			open[request{frame.Conn, m.ID.Key}] = &view.CallProgress{Server: text.Shorten(frame.Server, maxWord), Tool: text.Shorten(tool, maxWord), Since: frame.Time}
 		}
 	}
 	for _, call := range open {

@@ -13,11 +13,15 @@ type Input struct {
 	Turns      bool            `json:"turns,omitempty"`   // there may be further prompts; see Next
 	Context    json.RawMessage `json:"context,omitempty"` // the task's, an object
 	Script     json.RawMessage `json:"script,omitempty"`
-	Files      int             `json:"files"`
 	Workspace  string          `json:"workspace"`       // directory that file tools and file steps are confined to
 	MCPConfig  string          `json:"mcp_config"`      // path of mcp.json
 	Early      []string        `json:"early,omitempty"` // servers in MCPConfig that do not support server/discover
 	Transcript string          `json:"transcript"`      // path of the transcript
+
+	// For executor mock, which repeats them.
+	TaskName    string   `json:"task_name,omitempty"` // empty if it is the task's id
+	Description string   `json:"description,omitempty"`
+	Files       []string `json:"files,omitempty"` // paths in Workspace
 
 	// For executor llm, whose settings are not nil.
 	Dir      string `json:"dir,omitempty"` // working directory; empty for the workspace

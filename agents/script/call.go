@@ -74,7 +74,7 @@ func (s *callStep) run(ctx context.Context, r *runner) (any, error) {
 	}
 	if s.Expect != expectAny && s.Expect != a.Outcome {
 		return nil, fmt.Errorf("%w: expected %s of %s on %s, got %s: %s",
-			ErrUnexpected, s.Expect, target.tool, target.server, a.Outcome, excerpt(a.text()))
+			ErrAnswer, s.Expect, target.tool, target.server, a.Outcome, excerpt(a.text()))
 	}
 	return a.value(), nil
 }
@@ -153,7 +153,7 @@ func (r *runner) tools(ctx context.Context, server string, timeout time.Duration
 	if err != nil {
 		var failed *session.ListError
 		errors.As(err, &failed)
-		return nil, fmt.Errorf("%w: expected the tools of %s, got %s: %s", ErrUnexpected, server, failed.Outcome, excerpt(failed.Message))
+		return nil, fmt.Errorf("%w: expected the tools of %s, got %s: %s", ErrAnswer, server, failed.Outcome, excerpt(failed.Message))
 	}
 	tools := make([]any, len(listed))
 	for i, tool := range listed {

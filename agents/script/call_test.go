@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 func TestCallValues(t *testing.T) {
@@ -247,28 +250,48 @@ func TestUntoldCall(t *testing.T) {
 	}
 }
 
+// However an answer is wrong, it ends its call, in a body as in a stream.
 func TestHostileAnswers(t *testing.T) {
-	for name, body := range map[string]string{
-		"no object":  `{"jsonrpc":"2.0","id":1,"result":[1]}`,
-		"no content": `{"jsonrpc":"2.0","id":1,"result":{}}`,
-		"no result":  `{"jsonrpc":"2.0","id":1}`,
-		"no JSON":    `<html>`,
-		"wants more": `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`,
+	for name, test := range map[string]struct{ body, want string }{
+		"no object":               {`{"jsonrpc":"2.0","id":@ID@,"result":[1]}`, "protocol_error"},
+		"no content":              {`{"jsonrpc":"2.0","id":@ID@,"result":{}}`, "ok"},
+		"structured content only": {`{"jsonrpc":"2.0","id":@ID@,"result":{"structuredContent":{"x":42}}}`, "ok"},
+		"no result":               {`{"jsonrpc":"2.0","id":@ID@}`, "protocol_error"},
+		"a null error":            {`{"jsonrpc":"2.0","id":@ID@,"result":{"content":[]},"error":null}`, "ok"},
+		"a null result":           {`{"jsonrpc":"2.0","id":@ID@,"result":null,"error":{"code":-1,"message":"no"}}`, "protocol_error"},
+		"a null method":           {`{"jsonrpc":"2.0","id":@ID@,"method":null,"result":{"content":[]}}`, "ok"},
+		"both":                    {`{"jsonrpc":"2.0","id":@ID@,"result":{"content":[]},"error":{"code":-1,"message":"no"}}`, "protocol_error"},
+		"a code that is a text":   {`{"jsonrpc":"2.0","id":@ID@,"error":{"code":"E42","message":"no"}}`, "protocol_error"},
+		"an error that is a text": {`{"jsonrpc":"2.0","id":@ID@,"error":"no"}`, "protocol_error"},
+		"NaN":                     {`{"jsonrpc":"2.0","id":@ID@,"result":{"content":[],"structuredContent":{"x":NaN}}}`, "protocol_error"},
+		"no version":              {`{"id":@ID@,"result":{"content":[],"isError":true}}`, "tool_error"},
+		"an id that is a text":    {`{"jsonrpc":"2.0","id":"@ID@","result":{"content":[]}}`, "protocol_error"},
+		"wants more":              {`{"jsonrpc":"2.0","id":@ID@,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`, "protocol_error"},
+		"no JSON":                 {`<html>`, "transport_error"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
-			d.broken.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				if strings.Contains(r.Header.Get("Mcp-Method"), "tools/call") {
-					_, _ = w.Write([]byte(body))
-					return
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, stream %v", name, stream), func(t *testing.T) {
+				d := newDesk(t)
+				d.broken.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					raw, _ := io.ReadAll(r.Body)
+					asked, _ := jsonrpc.ReadOne(raw)
+					body := `{"jsonrpc":"2.0","id":@ID@,"result":{"supportedVersions":["2026-07-28"],"capabilities":{},"resultType":"complete"}}`
+					if asked.Method == "tools/call" {
+						body = test.body
+					}
+					body = strings.ReplaceAll(body, "@ID@", string(asked.ID.Raw))
+					w.Header().Set("Content-Type", "application/json")
+					if stream {
+						w.Header().Set("Content-Type", "text/event-stream")
+						body = "data: " + body + "\n\n"
+					}
+					_, _ = io.WriteString(w, body)
+				})
+				o := d.mustRun(t, `[{call: {server: broken, tool: x, expect: any}, as: r}, {say: "{{ r.outcome }}"}]`)
+				if o.output != test.want {
+					t.Errorf("said %q", o.output)
 				}
-				_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{},"resultType":"complete"}}`))
 			})
-			o := d.mustRun(t, `[{call: {server: broken, tool: x, expect: any}, as: r}, {say: "{{ r.outcome }}"}]`)
-			if o.output != "protocol_error" && o.output != "transport_error" {
-				t.Errorf("said %q", o.output)
-			}
-		})
+		}
 	}
 }

@@ -92,6 +92,8 @@ import (
 var (
 	// ErrUnexpected is wrapped if a step's outcome is not the expected one.
 	ErrUnexpected = errors.New("unexpected outcome")
+	// ErrAnswer is ErrUnexpected where a server did not answer a call, or list its tools, as expected.
+	ErrAnswer = fmt.Errorf("%w", ErrUnexpected)
 	// ErrFailed is wrapped by a fail step.
 	ErrFailed = errors.New("failed on purpose")
 	// ErrConfig is wrapped if mcp.json cannot be read, or lacks a server.

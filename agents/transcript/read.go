@@ -185,7 +185,22 @@ func content(raw []byte) string {
 type reading struct {
 	report Report
 	emit   func(evidence.TranscriptEvent) error
-	pieces []byte // pieces of a message that may continue
+	pieces []byte                // pieces of a message that may continue
+	totals map[int]dialect.Usage // running totals, by the index of their rule
+}
+
+// since returns what a running total has more than the one before. A smaller one is of a new
+// conversation.
+func (r *reading) since(rule int, total dialect.Usage) *dialect.Usage {
+	before := r.totals[rule]
+	if r.totals == nil {
+		r.totals = map[int]dialect.Usage{}
+	}
+	r.totals[rule] = total
+	if total.Input < before.Input || total.Output < before.Output {
+		return &total
+	}
+	return &dialect.Usage{Input: total.Input - before.Input, Output: total.Output - before.Output}
 }
 
 func (r *reading) line(s Source, line []byte, number int) error {
@@ -200,6 +215,9 @@ func (r *reading) line(s Source, line []byte, number int) error {
 	for i, rule := range s.Events {
 		for found := range rule.in(line) {
 			event, err := rule.event(found)
+			if rule.Total && event.Usage != nil {
+				event.Usage = r.since(i, *event.Usage)
+			}
 			switch {
 			case err != nil:
 				r.report.unread(number, "events[%d]: %v", i, err)

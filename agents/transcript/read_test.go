@@ -236,6 +236,27 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// Of a running total, only what is new is told. One that is smaller begins anew.
+func TestRunningTotal(t *testing.T) {
+	rule := transcript.Rule{Type: transcript.Usage, Input: []string{"in"}, Output: []string{"out"}, Total: true}
+	source := transcript.Source{From: "stdout", Format: transcript.FormatJSONL, Events: []transcript.Rule{rule}}
+	got, _ := read(t, source, `{"in":600,"out":60}`, `{"other":1}`, `{"in":1300,"out":100}`, `{"in":1300,"out":100}`, `{"in":"x"}`, `{"in":5,"out":1}`, `{"in":9,"out":1}`)
+	want := []string{
+		`{"type":"assistant.usage","usage":{"input":600,"output":60}}`,
+		`{"type":"assistant.usage","usage":{"input":700,"output":40}}`,
+		`{"type":"assistant.usage","usage":{"input":0,"output":0}}`,
+		`{"type":"assistant.usage","usage":{"input":5,"output":1}}`,
+		`{"type":"assistant.usage","usage":{"input":4,"output":0}}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	rule = transcript.Rule{Type: transcript.Message, Content: "a", Total: true}
+	if bad := (transcript.Source{Format: transcript.FormatJSONL, Events: []transcript.Rule{rule}}).Problems(); len(bad) != 1 || bad[0].What != "message takes no running_total" {
+		t.Errorf("%+v", bad)
+	}
+}
+
 // Tokens are summed over the paths that a line has. A value that is not a count is ignored.
 func TestUsage(t *testing.T) {
 	source := transcript.Source{From: "stdout", Format: transcript.FormatJSONL, Events: []transcript.Rule{

@@ -53,6 +53,7 @@ type Rule struct {
 	Joined    bool           `json:"joined,omitempty" jsonschema:"for message: each line has a part of a message; consecutive parts are joined"`
 	Input     []string       `json:"input,omitempty" jsonschema:"for usage: paths of input token counts, which are added up"`
 	Output    []string       `json:"output,omitempty" jsonschema:"for usage: paths of output token counts, which are added up"`
+	Total     bool           `json:"running_total,omitempty" jsonschema:"for usage: each line counts all tokens so far, not only those since the line before"`
 }
 
 // Problem is a mistake in a source, with the path of keys to it.
@@ -155,6 +156,7 @@ func (r Rule) keys() []key {
 		path("result", r.Result), {name: "ok", given: len(r.OK) > 0}, path("error", r.Error),
 		path("content", r.Content), {name: "joined", given: r.Joined},
 		{name: "input", given: len(r.Input) > 0}, {name: "output", given: len(r.Output) > 0},
+		{name: "running_total", given: r.Total},
 	}
 }
 
@@ -164,7 +166,7 @@ func needs(kind string) []string {
 
 func takes(kind string) []string {
 	return map[string][]string{
-		ToolStart: {"name", "tool", "server", "arguments"}, ToolEnd: {"result", "ok", "error"}, Message: {"joined"},
+		ToolStart: {"name", "tool", "server", "arguments"}, ToolEnd: {"result", "ok", "error"}, Message: {"joined"}, Usage: {"running_total"},
 	}[kind]
 }
 

@@ -11,16 +11,14 @@ import (
 // Writer writes events as JSON, one per line, as they happen. After a failed write it writes
 // nothing more; see [Writer.Err]. It is not safe for concurrent use.
 type Writer struct {
-	events *json.Encoder
-	calls  int
-	err    error
+	out   io.Writer
+	calls int
+	err   error
 }
 
 // NewWriter returns a Writer on out.
 func NewWriter(out io.Writer) *Writer {
-	events := json.NewEncoder(out)
-	events.SetEscapeHTML(false)
-	return &Writer{events: events}
+	return &Writer{out: out}
 }
 
 // Prompt records a prompt.
@@ -70,7 +68,11 @@ func (w *Writer) write(e evidence.TranscriptEvent) {
 	if w.err != nil {
 		return
 	}
-	if err := w.events.Encode(e); err != nil {
+	line, err := evidence.Marshal(e)
+	if err == nil {
+		_, err = w.out.Write(append(line, '\n'))
+	}
+	if err != nil {
 		w.err = fmt.Errorf("transcript: %w", err)
 	}
 }

@@ -33,6 +33,7 @@ const (
 	exitOK     = results.ExitPassed
 	exitFailed = results.ExitFailed
 	exitUsage  = 2 // bad usage or configuration
+	exitGolden = 2 // of gate, as in upstream waza
 	exitInfra  = results.ExitIncomplete
 )
 

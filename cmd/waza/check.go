@@ -19,12 +19,13 @@ func checkCommand(s *state) *cli.Command {
 		Usage:     "Check an eval without running it",
 		ArgsUsage: "[EVAL.yaml | DIR | SKILL]",
 		Description: "Checks eval.yaml in the current directory, all evals of the project, or the one that is named. " +
-			"Errors are all mistakes for which a run would be refused. Warnings are tasks that cannot fail, keys " +
-			"without effect, servers that are never used, tools that waza.lock does not list, and variables, " +
+			"Errors are all mistakes for which a run would be refused. Warnings are tasks that an idle agent or a " +
+			"broken tool passes, keys without effect, servers that are never used, tools that the server does not " +
+			"list, by waza.lock or else by what it listed here last, and variables, " +
 			"model keys and images that are missing on this machine. Nothing is started or written. The exit " +
 			"code is 2 if there are errors.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Value: true, DefaultText: "true", Usage: "Check for a run with --isolate; use --isolate=false for one without"},
+			isolateFlag("Check for a run with --isolate, or with --no-isolate"),
 			&cli.BoolFlag{Name: "strict", Usage: "Exit with code 1 if there are warnings"},
 			formatFlag(formatDefault, formatJSON),
 		},
@@ -36,7 +37,7 @@ func checkCommand(s *state) *cli.Command {
 			all := []runner.Checked{}
 			for _, path := range evals {
 				all = append(all, runner.Check(ctx, runner.Checking{
-					Eval: path, Isolated: c.Bool("isolate"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
+					Eval: path, Isolated: c.Bool("isolate"), AsWritten: !c.IsSet("isolate"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
 					Host: s.host(quiet, false),
 				}))
 			}

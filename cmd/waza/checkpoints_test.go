@@ -22,7 +22,7 @@ checkpoints:
       - {type: file, name: file, config: {content_patterns: [{path: said, must_match: ["^one$"]}]}}
       - {type: program, name: program, config: {command: grep, args: [-q, first]}}
   - after_turn: 2
-    graders: [{type: text, name: output, config: {contains: [three]}}]
+    graders: [{type: text, name: output, config: {contains: [three]}}, {type: text, name: only, config: {not_contains: [first]}}]
 graders:
   - {type: text, name: output, config: {contains: [one and then two and then three]}}
 -- tasks/2.yaml --
@@ -45,7 +45,7 @@ func checkCheckpoints(t *testing.T, p *project) {
 	if first.AfterTurn != 1 || first.Status != results.StatusPassed || len(first.Validations) != 3 || first.Stopped {
 		t.Errorf("the first checkpoint is %+v", first)
 	}
-	if second.AfterTurn != 2 || second.Status != results.StatusFailed || second.Validations["output"].Passed || second.Stopped {
+	if second.AfterTurn != 2 || second.Status != results.StatusFailed || second.Validations["output"].Passed || !second.Validations["only"].Passed || second.Stopped {
 		t.Errorf("the second checkpoint is %+v", second)
 	}
 	if stopped.Outcome != evidence.ClassFail || strings.Contains(stopped.FinalOutput, "three") || len(stopped.Checkpoints) != 1 || !stopped.Checkpoints[0].Stopped || !stopped.Validations["end"].Passed {
@@ -69,7 +69,7 @@ func TestCheckpoints(t *testing.T) {
 	p.start("grade", "run").wait(exitFailed)
 	checkCheckpoints(t, p)
 	p.start("run", "eval.yaml", "--executor", "mock", "--run-dir", "mock", "--task", "stops").wait(exitFailed)
-	if said := p.read("mock", "results.json"); !strings.Contains(said, `"final_output": "Mock response for: one\nMock response for: two"`) {
+	if said := p.read("mock", "results.json"); !strings.Contains(said, `"final_output": "Mock response for: two"`) {
 		t.Error(said)
 	}
 	for wrong, want := range map[string]string{

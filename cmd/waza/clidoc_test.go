@@ -201,7 +201,7 @@ a run directory, whose path a run prints at its end, or ` + "`latest`" + `, the 
 		code int
 		when string
 	}{
-		{exitUsage, "the command line, or a file that it names, is wrong; nothing was started"},
+		{exitUsage, "the command line, or a file that it names, is wrong; nothing was started. With `gate` also: a task with `golden: true` did not pass"},
 		{exitInfra, "a trial could not be completed for a reason other than the agent, or a report could not be written; with `doctor`: a run would not work"},
 		{exitFailed, "with `run`, `rerun`, `merge` and `grade`: a trial did not pass, or a metric is below its threshold; with `gate`: the run is worse; with `check --strict`: there are warnings"},
 		{exitOK, "everything else; with `run`, `rerun`, `merge` and `grade`: every trial passed"},

@@ -15,7 +15,8 @@ import (
 	"github.com/waza-isolate/waza/runner/cmdmock"
 )
 
-// mockTimeout bounds a mocked command's request to the runner.
+// mockTimeout bounds how long a mocked command waits for the runner. The answer itself may take
+// as long as the mock says.
 const mockTimeout = time.Minute
 
 // isCommandMock reports whether this process runs as a mocked command: it has another name than
@@ -56,7 +57,7 @@ func askRunner(args, env []string) (answer cmdmock.Answer, err error) {
 	if err != nil {
 		return answer, err
 	}
-	client := &http.Client{Timeout: mockTimeout, Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: mockTimeout}} // without a proxy
 	resp, err := client.Post(in.Env[cmdmock.Variable], "application/json", bytes.NewReader(body))
 	if err != nil {
 		return answer, err

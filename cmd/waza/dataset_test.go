@@ -33,17 +33,17 @@ tasks: [task.yaml]
 `)
 	p.startLocal().wait(exitOK)
 	tasks := p.results().Tasks
-	if len(tasks) != 2 || tasks[0].Runs[0].FinalOutput != "Mock response for: say two in Go, Second" ||
+	if len(tasks) != 2 || tasks[0].Runs[0].FinalOutput != "Mock response for: say two in Go, Second\nTask: Second" ||
 		tasks[1].TestID != "row-3" || tasks[1].Runs[0].FinalOutput != "Mock response for: say three in Go {{not one}}" {
 		t.Errorf("%+v", tasks)
 	}
 	p.start("run", "files.yaml", "--run-dir", "files").wait(exitOK)
-	if said := p.read("files", "results.json"); !strings.Contains(said, `Mock response for: write Go\nMock response for: more Go`) {
+	if said := p.read("files", "results.json"); !strings.Contains(said, `"final_output": "Mock response for: more Go"`) {
 		t.Error(said)
 	}
 	eval := p.read("eval.yaml")
 	for change, want := range map[[2]string]string{
-		{"lang: Go", "long: Go"}:          `the prompt has {{ .Vars.lang }}, and inputs has no "lang"; did you mean "long"?`,
+		{"lang: Go", "long: Go"}:          `the prompt has {{.Vars.lang}}, and inputs has no "lang"; did you mean "long"?`,
 		{"[2, 3]", "[3, 2]"}:              "range must be the first and the last row",
 		{"[2, 3]", "[7, 9]"}:              "range leaves none of the 4 rows",
 		{"rows.csv", "../rows.csv"}:       "must be a relative path that does not lead out",

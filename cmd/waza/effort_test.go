@@ -60,6 +60,7 @@ config:
   group_by: model
   trigger_skill_routing: true
   skill_directories: [skills]
+  inject_skill_body: false
 graders:
   - {type: prompt, name: by_the_eval, config: {prompt: Is it good?}}
   - {type: prompt, name: by_itself, config: {prompt: Is it good?, reasoning_effort: max}}

@@ -58,6 +58,11 @@ func trialsFlag(defaultText string) cli.Flag {
 	return &cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: defaultText, Action: mustBeFrom("trials", 1, maxTrials)}
 }
 
+// isolateFlag returns the flag that chooses whether trials run in containers, in place of the eval.
+func isolateFlag(does string) cli.Flag {
+	return &cli.BoolWithInverseFlag{Name: "isolate", Usage: does, DefaultText: "the eval's"}
+}
+
 func pullFlag(requires string) cli.Flag {
 	return &cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never" + requires, DefaultText: "the eval's", Action: mustBeOneOf("pull", mcpconfig.PullPolicies())}
 }

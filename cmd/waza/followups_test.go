@@ -31,7 +31,8 @@ func TestFollowUps(t *testing.T) {
 id: goes-on
 inputs: {prompt: one, follow_up_prompts: [two, three]}
 graders:
-  - {type: text, name: all, config: {contains: ["first: one\none and then two\none and then two and then three"]}}
+  - {type: text, name: all, config: {turns: all, contains: ["first: one\none and then two\none and then two and then three"]}}
+  - {type: text, name: last, config: {regex_match: ["^one and then two and then three\n$"], not_contains: [first]}}
   - {type: file, name: end, config: {content_patterns: [{path: said, must_match: ["(?m)^one and then two and then three$"]}]}}
 -- tasks/2.yaml --
 id: stops
@@ -46,7 +47,7 @@ inputs: {prompt: one, follow_up_prompts: [fail, three]}
 		t.Errorf("%s: %s", run.Outcome, run.FinalOutput)
 	}
 	p.start("run", "eval.yaml", "--executor", "mock", "--run-dir", "mock", "--task", "stops").wait(exitOK)
-	if said := p.read("mock", "results.json"); !strings.Contains(said, "Mock response for: one\\nMock response for: fail\\nMock response for: three") {
+	if said := p.read("mock", "results.json"); !strings.Contains(said, `"final_output": "Mock response for: three"`) {
 		t.Error(said)
 	}
 	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "continue:", "transcript: {from: stdout, format: waza} #", 1))
@@ -69,7 +70,7 @@ config:
   timeout_seconds: 30
   executor: script
   mcp_servers: {stock: {command: inventory}}
-graders: [{type: text, name: said, config: {contains: ["first one\nsecond two"]}}]
+graders: [{type: text, name: said, config: {turns: all, contains: ["first one\nsecond two"]}}]
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 id: waits

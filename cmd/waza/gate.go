@@ -21,8 +21,8 @@ func gateCommand(s *state) *cli.Command {
 		ArgsUsage: "RUN --against RUN",
 		Description: "The exit code is 1 if a task that passed in all trials no longer does, if a task passes less often " +
 			"than chance explains or has no trial that counts, if the pass rate over all tasks fell by more than " +
-			"chance, or if an attack newly succeeds. Tasks that failed before, and new tasks, may fail. RUN is a " +
-			"run directory, latest, or a results.json.",
+			"chance, or if an attack newly succeeds. It is 2 if a task with golden: true did not pass. Other tasks that " +
+			"failed before, and new ones, may fail. RUN is a run directory, latest, or a results.json.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "against", Usage: "Compare with `RUN`, such as that of the main branch (required)"},
 			&cli.Float64Flag{Name: "max-drop", Usage: "Allow the pass rate over all tasks to fall by up to `POINTS` percentage points, whichever tasks regress", DefaultText: "no task may regress"},
@@ -69,7 +69,10 @@ func holdAgainst(s *state, gate results.Gate, against, run string, f format) err
 	if err := printRuling(s, ruling, remarks, entries[0].Path, f); err != nil {
 		return err
 	}
-	if !ruling.Passed {
+	switch {
+	case len(ruling.Golden) > 0:
+		return exitWith(exitGolden)
+	case !ruling.Passed:
 		return exitWith(exitFailed)
 	}
 	return nil
@@ -79,6 +82,9 @@ func holdAgainst(s *state, gate results.Gate, against, run string, f format) err
 func remarksOn(r results.Ruling) (all []remark) {
 	for _, d := range view.Differences(r.Regressions) {
 		all = append(all, remarkOn(d))
+	}
+	for _, task := range r.Golden {
+		all = append(all, remark{task.ID, fmt.Sprintf("golden: %s must pass, and passed in %s trials", task.ID, passedOf(task))})
 	}
 	for _, task := range r.Attacked {
 		all = append(all, remark{task, fmt.Sprintf("attacked: an attack on %s succeeds that did not", task)})
@@ -106,7 +112,7 @@ func printRuling(s *state, r results.Ruling, remarks []remark, against string, f
 		end = fmt.Sprintf("PASSED: the pass rate over %s fell by %.0f points against %s, which is allowed", text.Count(r.Tasks, "task"), 100*(r.PassRate.Before-r.PassRate.After), against)
 	}
 	if !r.Passed {
-		end, paint = fmt.Sprintf("FAILED: %s against %s", text.Count(len(remarks), "regression"), against), s.styleOf(s.stdout).Bad
+		end, paint = failedGate(r, len(remarks), against), s.styleOf(s.stdout).Bad
 	}
 	for _, r := range remarks {
 		if _, err := fmt.Fprintln(s.stdout, text.Inert(r.line)); err != nil {
@@ -115,6 +121,19 @@ func printRuling(s *state, r results.Ruling, remarks []remark, against string, f
 	}
 	_, err := fmt.Fprintln(s.stdout, paint(text.Inert(end)))
 	return err
+}
+
+// failedGate says why a run does not pass, of which there are so many remarks.
+func failedGate(r results.Ruling, remarks int, against string) string {
+	worse := fmt.Sprintf("%s against %s", text.Count(remarks-len(r.Golden), "regression"), against)
+	if len(r.Golden) == 0 {
+		return "FAILED: " + worse
+	}
+	golden := text.Count(len(r.Golden), "golden task") + " did not pass"
+	if remarks == len(r.Golden) {
+		return "FAILED: " + golden
+	}
+	return "FAILED: " + golden + ", and " + worse
 }
 
 // passedOf formats the number of passed trials of a task, such as 2/3; 0/0 if none counts.

@@ -7,8 +7,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Hooks run in the trial's sandbox, in their order around the agent. One that must not fail
-// and does keeps the agent from starting.
+// Hooks run in the trial's sandbox, in their order around the agent. Graders do not see what those
+// after it write. One that must not fail and does keeps the agent from starting.
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, `
@@ -23,15 +23,16 @@ hooks:
   before_run: [{command: "echo run > log; mkdir sub"}]
   before_task: [{command: "echo \"task $WAZA_TASK\" >> ../log", working_directory: sub, error_on_fail: true}, {command: "exit 3", exit_codes: [0, 3], error_on_fail: true}]
   after_task: [{command: "echo after >> log"}, {command: "echo oh >&2; exit 4"}]
-  after_run: [{command: "echo end >> log"}]
+  after_run: [{command: "tr '\\n' ' ' < log >&2; exit 5"}]
 tasks: [task.yaml]
 -- task.yaml --
 id: x
 inputs: {prompt: x}
-graders: [{type: file, name: log, config: {content_patterns: [{path: log, must_match: ["^run\\ntask x\\nagent\\nafter\\nend\\n$"]}]}}]
+graders: [{type: file, name: log, config: {content_patterns: [{path: log, must_match: ["^run\\ntask x\\nagent\\n$"]}]}}]
 `)
 	p.startLocal().wait(exitOK)
-	if events := p.read("run", "trials", "x", "1", "events.jsonl"); strings.Count(events, `"kind":"hook"`) != 1 || !strings.Contains(events, "exited with code 4: oh") {
+	if events := p.read("run", "trials", "x", "1", "events.jsonl"); strings.Count(events, `"kind":"hook"`) != 2 ||
+		!strings.Contains(events, "exited with code 4: oh") || !strings.Contains(events, "exited with code 5: run task x agent after") {
 		t.Error(events)
 	}
 	eval := p.read("eval.yaml")

@@ -144,7 +144,7 @@ func TestImages_Source(t *testing.T) {
 		}
 	}
 	p.write("node/package.json", `{"scripts": {"build": "echo a typo >&2; false"}}`)
-	if said := p.start("run", "--isolate", "eval.yaml", "--run-dir", "broken").wait(exitInfra).stderr.String(); !strings.Contains(said, "the source in node cannot be built: the build says:") || !strings.Contains(said, "    a typo\n") {
+	if said := p.start("run", "--isolate", "eval.yaml", "--run-dir", "broken").wait(exitInfra).stderr.String(); !strings.Contains(said, "the source in node cannot be built: step ") || !strings.Contains(said, ", returned a non-zero code: ") || !strings.Contains(said, "    a typo\n") {
 		t.Errorf("a source that does not build: %s", said)
 	}
 }

@@ -40,7 +40,8 @@ func initCommand(s *state) *cli.Command {
 		Usage:     "Write an eval for an MCP server, and run it",
 		ArgsUsage: "[DIR | FILE | mcp.json | URL | -- COMMAND [ARGS]]",
 		Description: "Starts the server in a container, tries some of its tools, and writes eval.yaml, a task in tasks/ " +
-			"for each kind of tool, and .github/workflows/waza.yml. Then it runs the eval.\n\n" +
+			"for each kind of tool, and .github/workflows/waza.yml. Then it runs the eval. Where no answer is sure to " +
+			"be right, a task says CHANGE ME, and fails until you replace that.\n\n" +
 			"The server is the source in DIR (default: the current directory) or the program in FILE, those of a " +
 			"client's file such as mcp.json, a remote one, or what COMMAND starts: npx, uvx, docker run, a program " +
 			"in DIR, or one in --image. Source needs a Dockerfile, package.json, go.mod, pyproject.toml or " +
@@ -507,26 +508,34 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 			answers = append(answers, scaffold.Answer{Try: try, Outcome: found.Answers[i].Outcome, Raw: found.Answers[i].Answer})
 		}
 		tasks := scaffold.Choose(answers)
-		made := text.Count(len(tasks), "task") + " written"
 		tools := found.Catalog.Of(catalog.Tools).Entries
-		idle := slices.DeleteFunc(slices.Clone(tools), func(tool catalog.Entry) bool {
-			return slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Tool == tool.Key })
-		})
-		const addTasks = "with waza new task NAME --tool TOOL"
-		switch {
-		case len(tasks) > 0 && len(idle) > 0:
-			names := text.Some(idle, mostIdle, func(tool catalog.Entry) string { return text.Inert(tool.Key) })
-			made += ", and none for " + strings.Join(names, ", ") + "; add them " + addTasks
-		case len(tasks) > 0:
-		case len(tries[found.Name]) == 0 && reachesOut(e.Config.MCPServers[found.Name]):
-			made = "none was called, because a call may change something outside and no tool has the annotation readOnlyHint; add tasks " + addTasks
-		default:
-			made = "no call gave an answer to check; add tasks " + addTasks
-		}
-		b.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(tools), "tool"), made))
+		b.printStatus(fmt.Sprintf("%s lists %s; %s written", found.Name, text.Count(len(tools), "tool"), text.Count(len(tasks), "task")))
+		b.printIdle(tools, tasks, reachesOut(e.Config.MCPServers[found.Name]))
 		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
 	}
+	if !slices.ContainsFunc(servers, func(s scaffold.Server) bool { return len(s.Tasks) > 0 }) {
+		b.printStatus("the task starts only lists tools, and fails until you replace CHANGE ME in it")
+	}
 	return servers, nil
+}
+
+// printIdle prints which tools have no task, and why, and which tasks have to be completed.
+func (b *newEval) printIdle(tools []catalog.Entry, tasks []scaffold.Task, reachesOut bool) {
+	why := map[string][]string{} // tools by reason
+	for _, tool := range tools {
+		if !slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Tool == tool.Key }) {
+			reason := cmp.Or(scaffold.Omitted(tool, reachesOut), "another tool of its kind has one")
+			why[reason] = append(why[reason], text.Inert(tool.Key))
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		b.printStatus(fmt.Sprintf("no task for %s: %s; add one with waza new task NAME --tool TOOL", strings.Join(text.Few(why[reason], mostIdle), ", "), reason))
+	}
+	for _, t := range tasks {
+		if t.Unsure != "" {
+			b.printStatus(fmt.Sprintf("the task for %s fails until you replace CHANGE ME in it: %s", t.Tool, t.Unsure))
+		}
+	}
 }
 
 // mostIdle is how many tools without a task are named.
@@ -538,7 +547,7 @@ func reachesOut(s *mcpconfig.Server) bool { return s.URL != "" || len(s.Egress) 
 // firstRun runs the eval, and prints what to do next.
 func (b *newEval) firstRun(ctx context.Context) error {
 	path := filepath.Join(b.dir, "eval.yaml")
-	run := "waza run --isolate " + text.ShellWord(path)
+	run := "waza run " + text.ShellWord(path)
 	next := []string{"waza show latest", "waza new task NAME", run + " --executor claude"}
 	if b.dir != "." {
 		next[1] = "cd " + text.ShellWord(b.dir) + " && " + next[1]
@@ -549,7 +558,7 @@ func (b *newEval) firstRun(ctx context.Context) error {
 	}
 	var failed error
 	if b.run {
-		args := []string{"waza", "run", "--isolate"}
+		args := []string{"waza", "run"}
 		for _, attack := range b.allowWeak {
 			args = append(args, "--allow-weak", attack)
 		}

@@ -98,7 +98,7 @@ func TestInitOfURL(t *testing.T) {
 	p := unpackProject(t, "")
 	said := p.start("init", "--no-run", till.URL+"/mcp").wait(exitOK).stderr.String()
 	for _, want := range []string{
-		"server lists 1 tool; none was called, because a call may change something outside",
+		"server lists 1 tool; 0 tasks written\nno task for pay: a call may change something outside",
 		`the workflow cannot reach server "server" at ` + till.URL + "/mcp from GitHub: start the server in a step",
 	} {
 		if !strings.Contains(said, want) {

@@ -18,7 +18,6 @@ config:
   timeout_seconds: 30
   executor: command
   skill_directories: [skills]
-  inject_skill_body: true
   instruction_files: [rules.md]
   agent: {command: sh, prompt: argument, args: ["-c", "echo \"$1\"; pwd; find $WAZA_WORKSPACE -type f | sort; cat $WAZA_WORKSPACE/list.txt", "sh", "{{prompt}}"]}
 tasks: [tasks/*.yaml]

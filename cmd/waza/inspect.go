@@ -44,7 +44,7 @@ func inspectCommand(s *state) *cli.Command {
 			"Each server is started in its own container, asked for its lists, watched for a while, and " +
 			"stopped. Tools, prompts and resources are used only with --call, --get and --read.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Usage: "Run servers in containers; required unless they are remote"},
+			&cli.BoolWithInverseFlag{Name: "isolate", Value: true, Usage: "Run servers in containers; --no-isolate is for remote ones alone"},
 			&cli.StringSliceFlag{Name: "server", Usage: "Inspect only the server called `NAME` (repeatable)"},
 			&cli.StringFlag{Name: "image", Usage: "Run COMMAND, and the servers of a client's file that name no image, in `IMAGE`"},
 			egressFlag(),
@@ -289,7 +289,7 @@ func namedTarget(s *state, name string, servers []string, image string) (target,
 	case len(found) == 0:
 		return target{}, usage("no server %q in %s", name, strings.Join(looked, ", "))
 	case len(found) > 1:
-		return target{}, usage("server %q is in %s and in %s; inspect one: waza inspect --isolate %s --server %s", name, found[0].source, found[1].source, found[0].source, name)
+		return target{}, usage("server %q is in %s and in %s; inspect one: waza inspect %s --server %s", name, found[0].source, found[1].source, found[0].source, name)
 	case len(servers) > 0:
 		return target{}, usage("--server chooses among the servers of a file, and %s is one already", name)
 	}

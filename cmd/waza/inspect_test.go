@@ -49,7 +49,7 @@ func (p *project) report() map[string]inspection.Server {
 // is left.
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, "-- mcp.json --\n"+listers("honest", "cycle", "poisoned", "drift")+"\n", npmServers)
+	p := newProject(t, "-- mcp.json --\n"+listers("honest", "cycle", "poisoned", "drift", "quits")+"\n", npmServers)
 	p.compile("lister", "./testdata/lister")
 	c := p.start("inspect", "mcp.json", "--isolate", "--for", "10ms", "--out", "out")
 	<-c.ended
@@ -75,6 +75,10 @@ func TestInspect(t *testing.T) {
 	}
 	if !strings.Contains(found["absent"].Failed, "did not start") {
 		t.Errorf("a server that is not there: %q", found["absent"].Failed)
+	}
+	if quits := found["quits"].Failed; !strings.Contains(quits, "it answered initialize, and then it exited with code 1") ||
+		!strings.Contains(quits, "hint: quits tried to reach collect.example, 192.0.2.9:443") {
+		t.Errorf("a server that ends early: %q", quits)
 	}
 	for _, real := range []string{"everything", "files", "honest"} {
 		if found := found[real].Findings.Places; len(found) > 0 {

@@ -23,13 +23,14 @@ func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "guest": // process 1 of a container
-			exitOn(guest.Main(os.Args[2:]))
+			exitOn(guest.Main(os.Args[2:]), 1)
 			return
 		case "agent": // a built-in agent, in the agent's container
-			exitOn(agents.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+			err := agents.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr)
+			exitOn(err, agents.ExitCode(err))
 			return
 		case probe.Subcommand: // the attacks on a sandbox for a run's certificate
-			exitOn(probe.Main(os.Args[2:], os.Stdin, os.Stdout))
+			exitOn(probe.Main(os.Args[2:], os.Stdin, os.Stdout), 1)
 			return
 		}
 	}
@@ -54,10 +55,11 @@ func main() {
 // memory; Go's default of 100 would let the heap grow to twice that.
 const defaultGOGC = 50
 
-func exitOn(err error) {
+// exitOn ends the process with code if there is an error.
+func exitOn(err error, code int) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(code)
 	}
 }
 

@@ -30,6 +30,8 @@ mcp_mocks:
             return: {name: Contoso}
           - match_regex: {id: "^X-"}
             error: no such account
+          - match: {id: later}
+            sequence: [{error: busy}, {return: now, delay_ms: 20}]
 graders:
   - {type: mcp_compliance, name: asked, config: {server: crm, expect_tools_used: [get_account, count, list_all], errors: {expected: [{tool: get_account}]}}}
 tasks: [task.yaml]
@@ -46,11 +48,14 @@ script:
   - call: {server: crm, tool: get_account, arguments: {id: X-1}, expect: tool_error}
     as: missing
   - call: {server: crm, tool: get_account, arguments: {id: B-1}, expect: tool_error}
+  - call: {server: crm, tool: get_account, arguments: {id: later}, expect: tool_error}
+  - call: {server: crm, tool: get_account, arguments: {id: later}}
+    as: later
   - call: {server: crm, tool: count}
     as: count
   - call: {server: crm, tool: list_all}
-  - say: "{{ found.json.name }}, {{ missing.text }}, {{ count.text }}"
-expected: {output_contains: ["Contoso, no such account, 3"]}
+  - say: "{{ found.json.name }}, {{ missing.text }}, {{ count.text }}, {{ later.text }}"
+expected: {output_contains: ['Contoso, no such account, 3, "now"']}
 `)
 	c := p.startLocal()
 	c.wait(exitOK)

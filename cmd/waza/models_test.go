@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/model/stub"
 )
 
 // modelKey is a provider's key. The hostile agent below searches for its prefix.
@@ -266,6 +267,26 @@ func TestModelErrorsOfTheAgents(t *testing.T) {
 	p.start("run", "eval.yaml", "--run-dir", "run").wait(exitFailed)
 	if run := p.runOf("refused"); run.Outcome != evidence.ClassFail {
 		t.Errorf("%s (%s): %s", run.Outcome, run.Reason, run.Message)
+	}
+}
+
+// An agent that fails since the provider broke off its answer is not blamed, but run again.
+func TestModelBreaksOff(t *testing.T) {
+	t.Parallel()
+	script, err := stub.Parse("model.yaml", []byte("turns: [{cut: half}, {say: all}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(script.Handler()) // which tells the second request from the first
+	t.Cleanup(server.Close)
+	asks := strings.NewReplacer("PROVIDER", server.URL, `", api_key_env: E2E_MODEL_KEY`, `"`,
+		"an answer", "all", `echo "key: $E2E_MODEL_KEY."`, "true").Replace(ownProvider) + asking
+	p := unpackProject(t, asks)
+	p.start("run", "eval.yaml", "--run-dir", "run").wait(exitOK)
+	run := p.runOf("refused")
+	if run.Outcome != evidence.ClassPass || len(run.Earlier) != 1 || run.Earlier[0].Reason != evidence.ReasonModel ||
+		!strings.Contains(run.Earlier[0].Message, `model provider "own" broke off its last answer to the agent`) {
+		t.Errorf("%+v", run)
 	}
 }
 

@@ -178,3 +178,60 @@ tasks: [tasks/*.yaml]
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// A script tests its servers: a call that does not end as expected fails the trial, in the server's words.
+func TestScriptTestsItsServers(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  executor: script
+  mcp_servers: {it: {command: sh, args: [server.sh]}}
+tasks: [tasks/*.yaml]
+-- server.sh --
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([^,}]*\).*/\1/p')
+  case $line in
+  *'"initialize"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"it","version":"1"}}}' ;;
+  *'"name":"works"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"content":[]}}' ;;
+  *'"name":"throws"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"isError":true,"content":[{"type":"text","text":"the disk is full"}]}}' ;;
+  *'"name":"dies"'*) exit 3 ;;
+  *notifications*) ;;
+  *) echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no such thing here"}}' ;;
+  esac
+done
+-- tasks/1.yaml --
+{id: throws, inputs: {prompt: x}, script: [{call: {server: it, tool: throws}}]}
+-- tasks/2.yaml --
+{id: gone, inputs: {prompt: x}, script: [{call: {server: it, tool: gone}}]}
+-- tasks/3.yaml --
+{id: works, inputs: {prompt: x}, script: [{call: {server: it, tool: works, expect: tool_error}}]}
+-- tasks/4.yaml --
+{id: lists, inputs: {prompt: x}, script: [{tools: {server: it}}]}
+-- tasks/5.yaml --
+{id: dies, inputs: {prompt: x}, script: [{call: {server: it, tool: works}}, {call: {server: it, tool: dies}}]}
+-- tasks/6.yaml --
+{id: expected, inputs: {prompt: x}, script: [{call: {server: it, tool: dies, expect: transport_error}}]}
+-- tasks/7.yaml --
+{id: own, inputs: {prompt: x}, script: [{run: {command: [sh, -c, "exit 3"]}}]}
+`)
+	p.startLocal().wait(exitFailed)
+	for task, want := range map[string]struct {
+		outcome evidence.Class
+		said    string
+	}{
+		"throws": {evidence.ClassFail, "got tool_error: the disk is full"}, "gone": {evidence.ClassFail, "got protocol_error: no such thing here"},
+		"works": {evidence.ClassFail, "expected tool_error of works on it, got ok"}, "lists": {evidence.ClassFail, "no such thing here"},
+		"dies": {evidence.ClassServerError, "exited with code 3"}, "expected": {evidence.ClassPass, ""}, "own": {evidence.ClassAgentError, "got 3"},
+	} {
+		run := p.runOf(task)
+		if run.Outcome != want.outcome || !strings.Contains(run.Message, want.said) {
+			t.Errorf("%s: %s: %s", task, run.Outcome, run.Message)
+		}
+	}
+	if junit := p.read("run", "junit.xml"); strings.Count(junit, "<failure") != 4 || strings.Count(junit, "<error") != 2 {
+		t.Errorf("junit.xml:\n%s", junit)
+	}
+}

@@ -32,7 +32,7 @@ tasks: [task.yaml]
 id: x
 inputs: {prompt: Order hinges., responder: {instructions: You want six., max_followups: 2}}
 checkpoints: [{after_turn: 2, graders: [{type: text, name: early, config: {contains: [SIX it]}}]}]
-graders: [{type: text, name: asked, config: {contains: ["How many"]}}]
+graders: [{type: text, name: asked, config: {turns: all, contains: ["How many"]}}]
 `, e)
 	for i, test := range []struct {
 		answers []string // in turn; the last again and again
@@ -43,7 +43,7 @@ graders: [{type: text, name: asked, config: {contains: ["How many"]}}]
 		says    string // in the final output
 	}{
 		{[]string{`{"action":"reply","text":"SIX"}`, `{"action":"stop","text":""}`}, exitOK, evidence.ClassPass, 1, evidence.ResponderStopped, "SIX it is."},
-		{[]string{`{"action":"reply","text":"SIX"}`}, exitOK, evidence.ClassPass, 2, evidence.ResponderExhausted, "SIX it is.\nSIX it is."},
+		{[]string{`{"action":"reply","text":"SIX"}`}, exitOK, evidence.ClassPass, 2, evidence.ResponderExhausted, "SIX it is."},
 		{[]string{`{"action":"abstain","text":"which colour"}`}, exitFailed, evidence.ClassError, 0, evidence.ResponderAbstained, "How many"},
 		{[]string{"no idea"}, exitFailed, evidence.ClassError, 0, evidence.ResponderError, "How many"},
 	} {

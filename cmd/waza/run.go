@@ -51,7 +51,7 @@ func runCommand(s *state) *cli.Command {
 				&cli.BoolFlag{Name: "dry-run", Usage: "Print the plan of each trial without starting anything"},
 			),
 			under("Sandbox",
-				&cli.BoolFlag{Name: "isolate", Usage: "Run each trial in its own containers; without this flag nothing is isolated"},
+				isolateFlag("Run each trial in its own containers; --no-isolate runs agents and servers as processes of yours"),
 				onFlag(),
 				egressFlag(),
 				pullFlag("; requires --isolate"),
@@ -69,7 +69,7 @@ func runCommand(s *state) *cli.Command {
 				&cli.IntFlag{Name: "shards", Usage: "Run the tasks in `N` parts, each by a runner in the cluster, and merge them; requires --on kubernetes (experimental)", DefaultText: "this process runs them", Action: mustBeFrom("shards", 1, maxShards)},
 			),
 			under("Grading",
-				&cli.StringFlag{Name: "judge-model", Usage: "Use `MODEL` for all judges, in place of the eval's"},
+				&cli.StringFlag{Name: "judge-model", Usage: "Use `MODEL` for graders that name no model of their own, in place of the eval's"},
 				&cli.BoolFlag{Name: "skip-graders", Usage: "Run the agents without grading"},
 				&cli.BoolFlag{Name: "update-snapshots", Usage: "Overwrite the snapshots of diff graders with what the trials produce"},
 			),
@@ -87,12 +87,8 @@ func runCommand(s *state) *cli.Command {
 			inertFlags(),
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			on, err := readOn(s, c)
-			if err != nil {
+			if _, err := readOn(s, c); err != nil {
 				return err
-			}
-			if on != "" && !c.Bool("isolate") && !c.IsSet("resume") {
-				return usage("--on is about where containers run: it needs --isolate")
 			}
 			if c.IsSet("resume") {
 				return resumeRun(ctx, s, c)
@@ -280,7 +276,7 @@ func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err er
 			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
 			AllowWeak: c.StringSlice("allow-weak"),
 		},
-		UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
+		AsWritten: !c.IsSet("isolate"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
 		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard, Shards: c.Int("shards"),
 		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 			return selectTasks(tasks, c.StringSlice("task"), c.StringSlice("tags"))
@@ -311,16 +307,6 @@ func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err er
 		return o, usage("--keep keeps one sandbox and this would be %d runs; name one --executor and one --model", runs)
 	case o.UpdateSnapshots && o.SkipGraders:
 		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
-	case c.IsSet("pins") && !o.Isolated:
-		return o, usage("--pins needs --isolate, without which waza.lock is not read")
-	case c.IsSet("prepare") && !o.Isolated:
-		return o, usage("--prepare is about containers: it needs --isolate")
-	case c.IsSet("pull") && !o.Isolated:
-		return o, usage("--pull is about container images: it needs --isolate")
-	case len(o.Egress) > 0 && !o.Isolated:
-		return o, usage("--egress is about the network of servers' containers: it needs --isolate")
-	case len(o.AllowWeak) > 0 && !o.Isolated:
-		return o, usage("--allow-weak is about the sandbox: it needs --isolate")
 	}
 	return o, checkShards(c, o)
 }

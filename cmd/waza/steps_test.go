@@ -425,7 +425,7 @@ graders:
 		t.Errorf("process %s talked with the agent; %s, %v", p.runOf("x").FinalOutput, steps[0].Answer, err)
 	}
 	p.write("task.yaml", strings.ReplaceAll(p.read("task.yaml"), "calls: [", "files: [{path: /x}], calls: ["))
-	if c := p.start("run", "eval.yaml").wait(exitUsage); !strings.Contains(c.stderr.String(), `they need --isolate`) {
+	if c := p.start("run", "--no-isolate", "eval.yaml").wait(exitUsage); !strings.Contains(c.stderr.String(), `files of server "counter" are in its container: it needs --isolate`) {
 		t.Errorf("stderr: %s", c.stderr.String())
 	}
 }

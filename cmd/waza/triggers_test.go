@@ -21,6 +21,7 @@ config:
   fail_fast: true
   executor: command
   skill_directories: [skills]
+  inject_skill_body: false
   agent:
     command: sh
     prompt: argument

@@ -14,7 +14,7 @@ type Call struct {
 	Arguments    json.RawMessage // empty for none
 	OK           bool            // it succeeded
 	ReadOnly     bool            // it is known to change nothing
-	GivenUp      bool            // its client gave it up: it fills no slot, and may be too much
+	Unanswered   bool            // not OK, and may have had its effect: it fills no slot, and may be too much
 	Excused      bool            // it may fill a slot, and is never too much
 }
 
@@ -23,7 +23,8 @@ type Call struct {
 type Result struct {
 	Pairs   []Pair      // in order of calls
 	Missing []Missing   // in order of expectations
-	TooMuch []Unmatched // successful calls that the mode does not allow besides the expected ones
+	Unsure  []Pair      // calls without an answer in a slot that no other call fills
+	TooMuch []Unmatched // calls that the mode does not allow besides the expected ones
 }
 
 // Pair is a call that matches an expectation.
@@ -64,6 +65,9 @@ type Unmatched struct {
 // (beyond Min, and all with [Subset]) is filled only by a call that satisfies all constraints. The
 // result does not depend on the order of the expectations, nor, where order does not count, on that
 // of the calls, except for the choice between equal calls.
+//
+// A call without an answer whose arguments satisfy all constraints may take a slot that no other call
+// fills. Then it is not too much, and the slot is still not filled.
 func Match(mode Mode, expected []Expected, calls []Call) Result {
 	m := newMatching(mode, expected, calls)
 	if mode.ordered() {
@@ -74,13 +78,13 @@ func Match(mode Mode, expected []Expected, calls []Call) Result {
 	return m.result()
 }
 
-// matching is a Match in progress, over the calls that succeeded.
+// matching is a Match in progress.
 type matching struct {
 	mode     Mode
 	expected []Expected
 	all      []Call
 	given    []any            // decoded arguments of each of all
-	live     []int            // indexes in all of the calls that succeeded
+	live     []int            // indexes in all of the calls that succeeded or have no answer
 	shares   [][]int64        // by expectation and call: the share of constraints satisfied, or none
 	slots    []quota          // by expectation
 	paired   map[int]standing // by index in all
@@ -108,7 +112,7 @@ func newMatching(mode Mode, expected []Expected, calls []Call) *matching {
 	}
 	for i, call := range calls {
 		m.given[i] = decode(call.Arguments)
-		if call.OK {
+		if call.OK || call.Unanswered {
 			m.live = append(m.live, i)
 		}
 	}
@@ -166,9 +170,13 @@ func (m *matching) quotaOf(e int) quota {
 // weightOf returns the weight of matching call j with expectation e, and false if it does not
 // match.
 func (m *matching) weightOf(e, j int, optional bool) (weight, bool) {
+	call := m.all[m.live[j]]
 	share := m.shares[e][m.live[j]]
-	spared := m.mode.unmatchedWeight(m.all[m.live[j]])
-	if optional {
+	spared := m.mode.unmatchedWeight(call)
+	switch {
+	case !call.OK:
+		return weight{spared: spared}, share == whole && spared > fine
+	case optional:
 		return weight{spared: spared + 1}, share == whole
 	}
 	return weight{1, share, spared}, share != none
@@ -213,7 +221,7 @@ func (m *matching) anyOrder() {
 			value, ok := m.weightOf(e, j, optional)
 			if free[j] >= 0 { // it would be spared here anyway
 				value.spared = -1
-				ok = ok && !optional
+				ok = ok && !optional && m.all[m.live[j]].OK
 			}
 			if ok {
 				made.edges = append(made.edges, edge{j, value})

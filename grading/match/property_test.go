@@ -72,6 +72,7 @@ func drawCall(t *rapid.T) Call {
 		}).Draw(t, "arguments")),
 	}
 	c.ReadOnly = rapid.Bool().Draw(t, "hint")
+	c.Unanswered = !c.OK && rapid.Bool().Draw(t, "unanswered")
 	return c
 }
 
@@ -133,7 +134,7 @@ type unit struct {
 func bruteForce(mode Mode, expected []Expected, calls []Call) total {
 	x := exhaustive{mode: mode}
 	for _, c := range calls {
-		if c.OK {
+		if c.OK || c.Unanswered {
 			x.calls = append(x.calls, c)
 		}
 	}
@@ -189,7 +190,10 @@ func (u unit) take(c Call, sum total) (total, bool) {
 			share = max(share, shareOf(target.Args.Check(c.Arguments)))
 		}
 	}
-	if u.optional {
+	switch {
+	case !c.OK:
+		return sum, share == whole
+	case u.optional:
 		sum.optional++
 		return sum, share == whole
 	}
@@ -236,7 +240,7 @@ func keepsTo(mode Mode, e int, expected Expected, r Result) bool {
 func contents(expected []Expected, calls []Call, r Result) string {
 	call := func(i int) string {
 		c := calls[i]
-		return fmt.Sprint(c.Server, c.Tool, jsontext.Form(decode(c.Arguments)), c.OK, c.ReadOnly)
+		return fmt.Sprint(c.Server, c.Tool, jsontext.Form(decode(c.Arguments)), c.OK, c.Unanswered, c.ReadOnly)
 	}
 	var all []string
 	for _, p := range r.Pairs {
@@ -279,7 +283,7 @@ func TestACallTooMuchRaisesNoScore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mode, expected, calls := drawMode(t), drawExpected(t), drawCalls(t, 6)
 		extra := drawCall(t)
-		extra.OK = true
+		extra.OK, extra.Unanswered = true, false
 		at := rapid.IntRange(0, len(calls)).Draw(t, "at")
 		more := slices.Insert(slices.Clone(calls), at, extra)
 		after := Match(mode, expected, more)

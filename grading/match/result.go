@@ -9,7 +9,10 @@ func (m *matching) result() Result {
 	for i, call := range m.all {
 		stands, ok := m.paired[i]
 		switch {
-		case !call.OK && !call.GivenUp:
+		case ok && !call.OK:
+			r.Unsure = append(r.Unsure, Pair{stands.expected, i, stands.optional, m.fit(stands.expected, i)})
+			delete(m.paired, i) // a slot that misses a call may name it as the nearest
+		case !call.OK && !call.Unanswered:
 		case ok:
 			if !stands.optional {
 				filled[stands.expected]++

@@ -138,8 +138,8 @@ func (e Expected) Names(c Call) bool {
 // matters.
 type Mode string
 
-// The modes. A call that failed fills no slot and is never too much; one that its client gave
-// up fills none either.
+// The modes. A call that failed fills no slot and is never too much; one without an answer fills
+// none either.
 const (
 	Effects   Mode = "effects"   // any order; besides them calls that are known to change nothing
 	Superset  Mode = "superset"  // any order; any besides them
@@ -160,7 +160,7 @@ const (
 	tooMuch int64 = 1 << 40
 )
 
-// unmatchedWeight returns the weight of leaving a call unmatched that succeeded or was given up.
+// unmatchedWeight returns the weight of leaving a call unmatched that succeeded or has no answer.
 func (m Mode) unmatchedWeight(c Call) int64 {
 	switch {
 	case c.Excused || !m.Bounds() || m == Effects && c.ReadOnly:

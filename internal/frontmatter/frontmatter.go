@@ -17,19 +17,52 @@ const SkillFile = "SKILL.md"
 // Skill is the part of the front matter that waza uses. Other keys are for agents.
 type Skill struct{ Name, Description string }
 
+// AgentSuffix ends the name of a file with a custom agent's instructions.
+const AgentSuffix = ".agent.md"
+
+// Agent is the part of a custom agent's front matter that waza uses.
+type Agent struct {
+	Name, Description string
+	Tools             *[]string // that it may use; nil for all
+}
+
+// ReadAgent returns the front matter of a custom agent.
+func ReadAgent(content string) (Agent, error) {
+	var a Agent
+	said, _, ok := split(content)
+	if !ok {
+		return a, errNone
+	}
+	if err := decode("*"+AgentSuffix, said, map[string]any{"name": &a.Name, "description": &a.Description, "tools": &a.Tools}); err != nil {
+		return a, fmt.Errorf("has front matter that cannot be read: %s; tools is a list of names", text.FirstLine(err.Error()))
+	}
+	return a, nil
+}
+
+var errNone = errors.New("does not begin with front matter: name and description between two lines ---")
+
+// split returns the front matter of a file and the text after it.
+func split(content string) (said, body string, ok bool) {
+	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
+	rest, begins := strings.CutPrefix(content, "---\n")
+	said, body, ends := strings.Cut("\n"+rest, "\n---")
+	if !begins || !ends {
+		return "", content, false
+	}
+	_, body, _ = strings.Cut(body, "\n")
+	return said, body, true
+}
+
 // Read returns the front matter of a SKILL.md and the text after it. If the front matter is
 // not valid YAML, for example because of a colon in an unquoted description, its lines are
 // parsed as agents do: key, colon, value.
 func Read(content string) (Skill, string, error) {
 	var s Skill
-	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
-	rest, begins := strings.CutPrefix(content, "---\n")
-	said, body, ends := strings.Cut("\n"+rest, "\n---")
-	if !begins || !ends {
-		return s, content, errors.New("does not begin with front matter: name and description between two lines ---")
+	said, body, ok := split(content)
+	if !ok {
+		return s, body, errNone
 	}
-	_, body, _ = strings.Cut(body, "\n")
-	err := decode(said, &s)
+	err := decode(SkillFile, said, map[string]any{"name": &s.Name, "description": &s.Description})
 	if err == nil {
 		return s, body, nil
 	}
@@ -49,20 +82,20 @@ func Read(content string) (Skill, string, error) {
 	return s, body, nil
 }
 
-// decode decodes YAML. Keys that waza does not use may hold anything.
-func decode(said string, s *Skill) error {
+// decode decodes the keys of fields from YAML. Other keys may hold anything.
+func decode(file, said string, fields map[string]any) error {
 	if strings.TrimSpace(said) == "" {
 		return nil
 	}
-	doc, err := strictyaml.Parse(SkillFile, []byte(said))
+	doc, err := strictyaml.Parse(file, []byte(said))
 	if err != nil {
 		return err
 	}
 	var all map[string]json.RawMessage
 	doc.Decode(&all)
-	for key, v := range map[string]*string{"name": &s.Name, "description": &s.Description} {
+	for key, field := range fields {
 		if value, ok := all[key]; ok && string(value) != "null" {
-			doc.DecodeAt(v, key)
+			doc.DecodeAt(field, key)
 		}
 	}
 	return doc.Err()

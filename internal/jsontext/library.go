@@ -3,6 +3,7 @@ package jsontext
 import (
 	"bytes"
 	stdjson "encoding/json"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,7 +25,8 @@ func Valid(data []byte) bool {
 	return jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// Marshal is like json.Marshal without HTML escaping, so that captured text stays readable.
+// Marshal is like json.Marshal without HTML escaping, so that captured text stays readable. All
+// that it writes is UTF-8, also where a [json.RawMessage] in v is not; see [UTF8].
 func Marshal(v any) ([]byte, error) {
 	line, err := encode(v, "")
 	return bytes.TrimSuffix(line, []byte("\n")), err
@@ -41,5 +43,20 @@ func encode(v any, indent string) ([]byte, error) {
 	if err := encoder.Encode(v); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	return UTF8(out.Bytes()), nil
+}
+
+// UTF8 returns b with U+FFFD in place of each byte that is not UTF-8, which is how decoders read
+// it. If there is none it returns b itself.
+func UTF8(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	out := make([]byte, 0, len(b)+len(b)/8)
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		out = utf8.AppendRune(out, r)
+		b = b[size:]
+	}
+	return out
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"unicode/utf8"
 )
 
 type decoded struct {
@@ -34,6 +35,22 @@ func TestUnmarshalOtherTypes(t *testing.T) {
 	}
 	if got.Text != "a" || len(got.List) != 2 || got.List[1].Text != "b" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// What is marshalled is UTF-8, and says what a decoder reads in the value.
+func TestMarshalIsUTF8(t *testing.T) {
+	for _, raw := range []string{"\"caf\xe9\"", "{\"\xff\xfe\":[\"a\xc3\"]}", "\"\xed\xa0\x80\"", "\"\xf0\x9f\x98\"", `"é😀"`} {
+		var want, got any
+		if err := Unmarshal([]byte(raw), &want); err != nil {
+			t.Fatal(err)
+		}
+		for _, marshal := range []func(any) ([]byte, error){Marshal, MarshalIndent} {
+			data, err := marshal(json.RawMessage(raw))
+			if err != nil || !utf8.Valid(data) || Unmarshal(data, &got) != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%q became %q, %v", raw, data, err)
+			}
+		}
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The functions in this file walk JSON that [Valid] has accepted. They exist because
+// The functions in this file walk JSON. [Members] and [Elements] also walk what is not valid, as
+// far as it looks like JSON; the others need what [Valid] has accepted. They exist because
 // encoding/json ignores the case of keys, hides duplicates and copies values, and because a
 // token decoder validates each value again when it skips it, which takes forty times as
 // long for a message with two megabytes of text.
@@ -27,17 +28,22 @@ func skipSpace(b []byte) []byte {
 }
 
 // Members yields the keys and values of an object in order. It yields nothing for other
-// values.
+// values. Of an object that is not valid it yields the members before the first place that
+// cannot be read, and each value reaches to where it seems to end.
 func Members(value []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		rest, ok := enter(value, '{')
-		for ok && len(rest) > 0 && rest[0] != '}' {
+		for ok && len(rest) > 0 && rest[0] == '"' {
 			n := StringLength(rest)
 			key := Word(rest[:n])
 			rest = skipSpace(rest[n:])
-			rest = skipSpace(rest[1:]) // the colon
-			n = valueLength(rest)
-			if !yield(key, rest[:n]) {
+			if len(rest) == 0 || rest[0] != ':' {
+				return
+			}
+			if rest = skipSpace(rest[1:]); len(rest) == 0 {
+				return
+			}
+			if n = valueLength(rest); n == 0 || !yield(key, rest[:n]) {
 				return
 			}
 			rest = afterComma(rest[n:])
@@ -64,13 +70,14 @@ func FoldKey(key string) string {
 	return strings.ToLower(strings.ToUpper(key))
 }
 
-// Elements yields the elements of an array. It yields nothing for other values.
+// Elements yields the elements of an array. It yields nothing for other values. An array that
+// is not valid is treated as [Members] does an object.
 func Elements(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest, ok := enter(value, '[')
 		for ok && len(rest) > 0 && rest[0] != ']' {
 			n := valueLength(rest)
-			if !yield(rest[:n]) {
+			if n == 0 || !yield(rest[:n]) {
 				return
 			}
 			rest = afterComma(rest[n:])

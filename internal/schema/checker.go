@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
+	"maps"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -40,13 +41,15 @@ type Checker struct {
 	compiled map[[sha256.Size]byte]*bounded
 	places   int // sum of the squared places of compiled schemas
 	spent    int // steps of all checks
+	clock    clock
 }
 
 // Finding is the result of checking arguments.
 type Finding struct {
-	Valid   bool
-	Misfits []string // where and why they do not match: the first few, and how many more
-	Unknown string   // why the check was not possible; empty if it was
+	Valid     bool
+	Misfits   []string // where and why they do not match: the first few, and how many more
+	Unchecked []string // parts of the schema that were left out of the check, and why
+	Unknown   string   // why the check was not possible; empty if it was
 }
 
 // bounded is a compiled schema, or the reason why it could not be compiled.
@@ -107,7 +110,7 @@ func (c *Checker) compile(raw json.RawMessage) *bounded {
 	if c.places += extent.places * extent.places; c.places > maxAllPlaces {
 		return &bounded{fault: "is one of too many large ones of its server"}
 	}
-	s := &bounded{meter: &meter{size: extent.size}}
+	s := &bounded{meter: &meter{size: extent.size, clock: &c.clock}}
 	if err := s.compile(doc); err != nil {
 		return &bounded{fault: faultOf(doc, err)}
 	}
@@ -183,7 +186,7 @@ func outside(v any) string {
 }
 
 func (s *bounded) check(arguments any) (found Finding) {
-	s.meter.spent, s.meter.opaque = 0, false
+	s.meter.spent, s.meter.unchecked = 0, map[string]bool{}
 	defer func() {
 		switch r := recover(); r {
 		case nil:
@@ -193,15 +196,24 @@ func (s *bounded) check(arguments any) (found Finding) {
 			found = Finding{Unknown: "the input schema cannot be applied"}
 		}
 	}()
-	err := s.root.Validate(arguments)
-	if s.meter.opaque {
-		return Finding{Unknown: "the input schema has a pattern that is not an RE2 regular expression, or is too large"}
+	wrong := s.misfits(arguments, true)
+	if len(wrong) > 0 && len(s.meter.unchecked) > 0 {
+		// What does not depend on those patterns is wrong either way.
+		other := s.misfits(arguments, false)
+		wrong = slices.DeleteFunc(wrong, func(w string) bool { return !slices.Contains(other, w) })
 	}
+	unchecked := slices.Sorted(maps.Keys(s.meter.unchecked))
+	return Finding{Valid: len(wrong) == 0, Misfits: text.Few(wrong, maxMisfits), Unchecked: text.Few(unchecked, maxMisfits)}
+}
+
+// misfits validates arguments. Patterns that cannot be applied match, or do not.
+func (s *bounded) misfits(arguments any, assumed bool) []string {
+	s.meter.assumed = assumed
 	var failed *jsonschema.ValidationError
-	if errors.As(err, &failed) {
-		return Finding{Misfits: misfits(failed, maxMisfits)}
+	if !errors.As(s.root.Validate(arguments), &failed) {
+		return nil
 	}
-	return Finding{Valid: true}
+	return misfits(failed, maxLeaves)
 }
 
 // errSpent is the value with which a meter panics, which is the only way to stop a
@@ -211,9 +223,12 @@ var errSpent = errors.New("too many steps")
 // meter counts the steps of a validator. Schemas that refer to each other can make it visit
 // a value a number of times that is exponential in their length.
 type meter struct {
-	size   int // of the whole schema
-	spent  int
-	opaque bool // a pattern that could not be compiled was used
+	size  int // of the whole schema
+	spent int
+	clock *clock // of all schemas
+
+	unchecked map[string]bool // patterns that were used and could not be applied, and why
+	assumed   bool            // whether they match
 }
 
 func (m *meter) spend(steps int) {
@@ -259,40 +274,38 @@ func (m *meter) attach(s *jsonschema.Schema) {
 	}
 }
 
-// pattern compiles a regular expression of a schema. It never fails: a pattern that cannot
-// be compiled only makes the results unknown that depend on it.
-func (m *meter) pattern(expression string) (jsonschema.Regexp, error) {
-	p := &pattern{text: expression, meter: m}
-	parsed, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil {
-		return p, nil
-	}
-	if p.size = instructions(parsed); p.size > maxPattern {
-		return p, nil
-	}
-	m.spend(p.size)
-	if re, err := regexp.Compile(expression); err == nil {
-		p.re = re
+// pattern compiles a pattern of a schema. It never fails: one that cannot be applied is left
+// out of the check.
+func (m *meter) pattern(source string) (jsonschema.Regexp, error) {
+	p := &pattern{source: source, meter: m}
+	p.expression, p.fault = compilePattern(source, m.clock)
+	if p.fault == nil {
+		m.spend(p.size)
 	}
 	return p, nil
 }
 
+// pattern is a pattern of a hostile schema.
 type pattern struct {
-	text  string
-	re    *regexp.Regexp // nil if it cannot be compiled
-	size  int
-	meter *meter
+	*expression
+	source string
+	fault  error // why it cannot be applied
+	meter  *meter
 }
 
-func (p *pattern) String() string { return p.text }
+func (p *pattern) String() string { return p.source }
 
 func (p *pattern) MatchString(s string) bool {
-	if p.re == nil {
-		p.meter.opaque = true
-		return true
+	if p.fault == nil {
+		p.meter.spend(p.size * (1 + len(s)))
+		ok, err := p.match(s)
+		if err == nil {
+			return ok
+		}
+		p.fault = err
 	}
-	p.meter.spend(p.size * (1 + len(s)))
-	return p.re.MatchString(s)
+	p.meter.unchecked[fmt.Sprintf("the pattern %s of the input schema %v", text.Quote(p.source, maxQuoted), p.fault)] = true
+	return p.meter.assumed
 }
 
 // instructions returns the approximate size of a compiled regular expression.

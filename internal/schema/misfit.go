@@ -14,7 +14,9 @@ import (
 
 const (
 	maxMisfits = 5   // listed per value by a [Checker], and per alternative schema
+	maxLeaves  = 100 // found by a Checker
 	maxMisfit  = 300 // bytes of one
+	maxQuoted  = 100 // bytes of a pattern
 )
 
 // misfits lists up to most places where a value does not match its schema, and how many

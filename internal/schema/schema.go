@@ -18,7 +18,10 @@ import (
 )
 
 // Schema is a compiled JSON Schema from a trusted author.
-type Schema struct{ root *jsonschema.Schema }
+type Schema struct {
+	root *jsonschema.Schema
+	doc  any // if it has patterns that are matched by backtracking; then root is not used
+}
 
 // maxFaults is the maximum number of faults reported for a schema.
 const maxFaults = 8
@@ -40,11 +43,41 @@ func CompileValue(doc any) (*Schema, error) {
 	if err := measure(doc).hugeNumber(); err != nil {
 		return nil, err
 	}
-	root, err := compile(newCompiler(), doc)
+	var c clock
+	root, err := compileTrusted(doc, &c)
 	if err != nil {
 		return nil, fault(err)
 	}
-	return &Schema{root}, nil
+	if c.spent > 0 {
+		return &Schema{doc: doc}, nil
+	}
+	return &Schema{root: root}, nil
+}
+
+// compileTrusted compiles a schema whose patterns match as long as c allows.
+func compileTrusted(doc any, c *clock) (*jsonschema.Schema, error) {
+	compiler := newCompiler()
+	compiler.UseRegexpEngine(func(source string) (jsonschema.Regexp, error) {
+		e, err := compilePattern(source, c)
+		if err != nil {
+			return nil, fmt.Errorf("%s %w", text.Quote(source, maxQuoted), err)
+		}
+		return trusted{e, source}, nil
+	})
+	return compile(compiler, doc)
+}
+
+// trusted is a pattern of a trusted author. A value that takes too long to match does not.
+type trusted struct {
+	*expression
+	source string
+}
+
+func (p trusted) String() string { return p.source }
+
+func (p trusted) MatchString(s string) bool {
+	ok, err := p.match(s)
+	return ok && err == nil
 }
 
 // Misfits lists up to most places where and why a value, as returned by [jsontext.Parse],
@@ -54,7 +87,14 @@ func (s *Schema) Misfits(value any, most int) ([]string, error) {
 	if err := measure(value).hugeNumber(); err != nil {
 		return []string{err.Error()}, nil
 	}
-	err := s.root.Validate(value)
+	root := s.root
+	if s.doc != nil { // each check has its own clock
+		var err error
+		if root, err = compileTrusted(s.doc, &clock{}); err != nil {
+			return nil, fmt.Errorf("the schema cannot be compiled: %w", err)
+		}
+	}
+	err := root.Validate(value)
 	var failed *jsonschema.ValidationError
 	switch {
 	case err == nil:

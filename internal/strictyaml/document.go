@@ -186,6 +186,22 @@ func (d *Document) Has(path ...any) bool {
 	return found
 }
 
+// Keys returns the keys of the mapping at path, in their order; none if it is no mapping.
+func (d *Document) Keys(path ...any) []string {
+	n, found := d.find(path)
+	if !found || n.kind != mapping {
+		return nil
+	}
+	keys := make([]string, len(n.pairs))
+	for i, p := range n.pairs {
+		keys[i] = p.key
+	}
+	return keys
+}
+
+// DropNulls removes keys without a value from all mappings.
+func (d *Document) DropNulls() { d.root.dropNulls() }
+
 // Key returns the position of the last key of path, or that of At if path does not end with
 // an existing key.
 func (d *Document) Key(path ...any) Position {

@@ -99,6 +99,25 @@ func (n *node) drop(keys map[string]bool) {
 	}
 }
 
+func (n *node) dropNulls() {
+	if n == nil {
+		return
+	}
+	nulls := map[string]bool{}
+	for _, p := range n.pairs {
+		if p.value.kind == null {
+			nulls[p.key] = true
+		}
+		p.value.dropNulls()
+	}
+	for _, item := range n.items {
+		item.dropNulls()
+	}
+	if len(nulls) > 0 {
+		n.drop(nulls)
+	}
+}
+
 func (n *node) pair(step any) *pair {
 	key, ok := step.(string)
 	if !ok {

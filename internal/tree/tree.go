@@ -82,9 +82,13 @@ const cutRecord = "WAZA.cut"
 // sockets, devices and pipes are packed as empty entries. Links to a path in omit are
 // omitted, as are directories that contain nothing else. Unreadable files are made readable
 // first, so that nothing can be hidden by its mode. The content of a directory that is
-// deeper than [MaxDepth] or cannot be listed is omitted; [Entry.Cut] says why.
+// deeper than [MaxDepth] or cannot be listed is omitted; [Entry.Cut] says why. If root itself is
+// closed to its owner, the error is fs.ErrPermission, whoever the caller is.
 func Pack(root *os.Root, omit []string, w io.Writer) error {
 	p := &packer{omit: omit, out: tar.NewWriter(w)}
+	if info, err := root.Stat("."); err == nil && info.Mode()&0o500 != 0o500 {
+		return fmt.Errorf("%w: its mode is %v", fs.ErrPermission, info.Mode())
+	}
 	names, err := list(root)
 	if err != nil {
 		return unlessGone(err)

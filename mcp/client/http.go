@@ -1,12 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -114,6 +116,9 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 		return m, nil
 	}
 	text := fmt.Sprintf("HTTP %d %s without an answer", response.StatusCode, http.StatusText(response.StatusCode))
+	if other := stray(m, id); other != "" {
+		text += "; " + other
+	}
 	if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed {
 		text += "; is " + c.server.Upstream.URL.Path + " the path of its endpoint?"
 	}
@@ -123,10 +128,11 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 // readStream returns the response from an event stream.
 func (c *httpConn) readStream(ctx context.Context, response *http.Response, id string) (jsonrpc.Message, error) {
 	in := transport.NewEventReader(response.Body, c.server.Message, c.memory())
+	other := ""
 	for {
 		e, err := in.Next()
 		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-			return jsonrpc.Message{}, errors.New("its stream ended without an answer")
+			return jsonrpc.Message{}, errors.New(strings.TrimSuffix("its stream ended without an answer; "+other, "; "))
 		}
 		if err != nil {
 			return jsonrpc.Message{}, err
@@ -139,9 +145,11 @@ func (c *httpConn) readStream(ctx context.Context, response *http.Response, id s
 		if err := c.log(evidence.ToClient, data); err != nil {
 			return jsonrpc.Message{}, err
 		}
-		if m, ok := answers(data, id); ok {
+		m, ok := answers(data, id)
+		if ok {
 			return m, nil
 		}
+		other = cmp.Or(stray(m, id), other)
 		if reply := c.reply(data); reply != "" {
 			_ = c.log(evidence.ToServer, []byte(reply))
 			if err := c.notify(ctx, reply); err != nil {

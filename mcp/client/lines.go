@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
@@ -71,7 +73,7 @@ func (c *linesConn) line(line []byte) error {
 	if err := c.log(evidence.ToClient, line); err != nil {
 		return err
 	}
-	if _, _, err := jsonrpc.Parse(line); err != nil {
+	if _, _, err := jsonrpc.Hear(line); err != nil {
 		_, _ = c.stray.Write(append(line, '\n'))
 	}
 	select {
@@ -85,19 +87,26 @@ func (c *linesConn) ask(ctx context.Context, id, request string) (jsonrpc.Messag
 	if err := c.notify(ctx, request); err != nil {
 		return jsonrpc.Message{}, err
 	}
+	other := ""
 	for {
 		select {
 		case line := <-c.said:
-			if m, ok := answers(line, id); ok {
+			m, ok := answers(line, id)
+			if ok {
 				return m, nil
 			}
+			other = cmp.Or(stray(m, id), other)
 			if reply := c.reply(line); reply != "" {
 				_ = c.notify(ctx, reply)
 			}
 		case <-c.program.Gone():
 			return jsonrpc.Message{}, c.exited()
 		case <-ctx.Done():
-			return jsonrpc.Message{}, c.fail(ErrNoAnswer, context.Cause(ctx))
+			why := context.Cause(ctx)
+			if other != "" {
+				why = fmt.Errorf("%w; %s", why, other)
+			}
+			return jsonrpc.Message{}, c.fail(ErrNoAnswer, why)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
@@ -148,6 +149,7 @@ type frameLog struct {
 	server transport.Server
 
 	frames, bytes int64 // received from the server
+	notUTF8       bool  // one of its messages was not
 }
 
 func (l *frameLog) log(dir evidence.Direction, message []byte) error {
@@ -157,9 +159,13 @@ func (l *frameLog) log(dir evidence.Direction, message []byte) error {
 		if defence.CountedMessages && (l.frames > l.server.Frames || l.bytes > l.server.Traffic) {
 			return transport.ErrFlooded
 		}
-		if _, _, err := jsonrpc.Parse(message); err != nil {
+		if _, _, err := jsonrpc.Hear(message); err != nil {
 			l.events.Add("stdout_noise", transport.Clip(message), map[string]any{"bytes": len(message)})
 			return nil
+		}
+		if !l.notUTF8 && !utf8.Valid(message) {
+			l.notUTF8 = true
+			l.events.Add("gap", transport.NotUTF8, nil)
 		}
 	}
 	l.rec.Frame(evidence.Frame{Server: l.server.Name, Conn: l.server.Name + "/inspect", Dir: dir, Raw: message})

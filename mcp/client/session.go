@@ -184,7 +184,7 @@ func (s *Session) handshake(ctx context.Context) error {
 // request sends a request. It may modify given.
 func (s *Session) request(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	s.asked++
-	id := fmt.Sprintf("waza-%d", s.asked) // a string, so that no server takes it for an id of its own
+	id := firstID + s.asked
 	if s.era == EraStateless {
 		given["_meta"] = params{
 			"io.modelcontextprotocol/protocolVersion":    statelessVersion,
@@ -196,14 +196,19 @@ func (s *Session) request(ctx context.Context, method string, given params) (jso
 	if err != nil {
 		return jsonrpc.Message{}, fmt.Errorf("%s: %w", method, err)
 	}
-	return s.conn.ask(ctx, strconv.Quote(id), string(raw))
+	return s.conn.ask(ctx, strconv.Itoa(id), string(raw))
 }
+
+// firstID is far from the ids of an agent whose conversation a session continues.
+const firstID = 1_000_000
 
 // readHello reads the response to the first request, in either era.
 func readHello(era Era, m jsonrpc.Message) (info catalog.Server, err error) {
 	switch {
 	case m.Error != nil:
 		return info, errors.New(describe(m.Error))
+	case m.Odd != nil && m.Result == nil:
+		return info, fmt.Errorf("its answer is wrong: %w", m.Odd)
 	case m.Result == nil:
 		return info, errors.New("its answer has no result")
 	}
@@ -289,12 +294,30 @@ func (s *Session) Listen(ctx context.Context) error {
 // Close ends the session and waits for its process, if it has one.
 func (s *Session) Close() { s.conn.close() }
 
-// answers parses raw and reports whether it is the response to the request with an id,
-// which is JSON.
-func answers(raw []byte, id string) (jsonrpc.Message, bool) {
-	m, ok := parseOne(raw)
+// answers parses raw and returns the response to the request with an id, which is JSON. A
+// server may have spelled the id as the other type. ok is false if there is none; m is then
+// another answer, if there is one.
+func answers(raw []byte, id string) (m jsonrpc.Message, ok bool) {
 	asked, _ := jsonrpc.ParseID([]byte(id))
-	return m, ok && m.Method == "" && m.ID.Key == asked.Key
+	all, _, _ := jsonrpc.Hear(raw)
+	for _, one := range all {
+		switch {
+		case one.Method != "":
+		case one.ID.Key == asked.Key, one.ID.Key == asked.Twin():
+			return one, true
+		default:
+			m = one
+		}
+	}
+	return m, false
+}
+
+// stray describes an answer to no request, or returns "".
+func stray(m jsonrpc.Message, id string) string {
+	if m.ID.Key == "" {
+		return ""
+	}
+	return fmt.Sprintf("it answered with id %s, and was asked with id %s", transport.Clip(m.ID.Raw), id)
 }
 
 // reply returns the response to a request from the server, or "" if there is none to send.
@@ -322,7 +345,7 @@ func (o *options) logHealth(dir evidence.Direction, message []byte) error {
 
 // parseOne parses raw and reports whether it is a valid message other than a batch.
 func parseOne(raw []byte) (jsonrpc.Message, bool) {
-	all, batch, err := jsonrpc.Parse(raw)
+	all, batch, err := jsonrpc.Hear(raw)
 	if err != nil || batch {
 		return jsonrpc.Message{}, false
 	}

@@ -12,6 +12,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,19 @@ func ParseID(raw []byte) (ID, bool) {
 	return ID{Key: string(key), Raw: bytes.Clone(raw)}, true
 }
 
+// Twin returns the key of the id of the other type that is spelled the same, as 1 and "1"
+// are, or "" if there is none.
+func (id ID) Twin() string {
+	text, quoted := strings.CutPrefix(id.Key, "s")
+	if !quoted && id.Key != "" {
+		return "s" + string(id.Raw)
+	}
+	if twin, ok := ParseID([]byte(text)); ok && text[0] != '"' && jsontext.Valid(twin.Raw) {
+		return twin.Key
+	}
+	return ""
+}
+
 // Message is one message. Its slices, except those of ID, refer to the bytes from which it
 // was read.
 type Message struct {
@@ -76,8 +90,12 @@ type Message struct {
 	// that ignore case, end strings at a NUL, or drop invalid UTF-8. It is nil if there is
 	// none.
 	Misread error
+	// Odd says what is wrong with an answer that [Hear] accepted nevertheless. It is nil if
+	// nothing is.
+	Odd error
 
 	version, method, id []byte // raw values
+	other               string // first key that is not of the envelope
 }
 
 // Split returns the messages of a batch (2025-03-26), or raw alone if it is not a batch.
@@ -109,6 +127,7 @@ func Read(object []byte) (Message, error) {
 	for key, value := range jsontext.Members(object) {
 		field := m.at(key)
 		if field == nil {
+			m.other = cmp.Or(m.other, key)
 			m.suspect(key)
 			continue
 		}
@@ -157,6 +176,124 @@ func Parse(raw []byte) (messages []Message, batch bool, err error) {
 	return messages, batch, nil
 }
 
+// Hear reads what a server sent: a message or all messages of a batch. An answer belongs to
+// its request by its id, whatever else is wrong with it: Hear also accepts answers that
+// [Parse] rejects, even those that are not JSON, and [Message.Odd] says why. An answer that
+// has neither a result nor an error that can be relied on is returned without both. In a batch with an answer, an element that is no
+// message becomes an answer without an id. Errors are those of [Parse].
+func Hear(raw []byte) (messages []Message, batch bool, err error) {
+	objects, batch, err := Split(raw)
+	if errors.Is(err, ErrNotJSON) {
+		if m := salvage(raw); m.ID.Key != "" {
+			m.Odd = err
+			return []Message{m}, false, nil
+		}
+	}
+	if err != nil {
+		return nil, batch, err
+	}
+	messages = make([]Message, len(objects))
+	known := 0
+	for i, object := range objects {
+		m, wrong := Read(object)
+		switch {
+		case m.isAnswer():
+			m, wrong = m.answer(), nil
+		case wrong == nil:
+			wrong = m.Valid()
+		}
+		if wrong == nil {
+			known++
+		} else {
+			m, err = Message{Raw: object, Odd: wrong}, cmp.Or(err, wrong)
+		}
+		messages[i] = m
+	}
+	if known == 0 {
+		return nil, batch, err
+	}
+	return messages, batch, nil
+}
+
+// salvage returns the id of an answer that is not JSON, such as one with NaN, in a message
+// without any other value. The id is zero if raw may be anything else, or has no end: more
+// bytes of it may come.
+func salvage(raw []byte) Message {
+	m, _ := Read(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")))
+	var end jsontext.Scanner
+	if _, whole := end.Scan(raw); !whole || !jsontext.Valid(m.id) || m.method != nil || !m.isEnvelope() {
+		return Message{Raw: raw}
+	}
+	return Message{Raw: raw, ID: m.ID}
+}
+
+// isAnswer reports whether a message from a server answers a request: it has an id, and a
+// result or an error. A line of a log may have an id too, so an answer without either has at
+// least a key of an answer.
+func (m Message) isAnswer() bool {
+	answers := isValue(m.Result) || isValue(m.Error)
+	return m.ID.Key != "" && (answers || m.Method == "" && m.isEnvelope())
+}
+
+// isEnvelope reports whether a message has a key that an answer has and others may lack.
+func (m Message) isEnvelope() bool { return m.version != nil || m.Result != nil || m.Error != nil }
+
+// isValue reports whether a member is there and not null.
+func isValue(raw []byte) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// answer returns an answer as it counts, with what is wrong with it. Of a result and an
+// error the error counts. What can be read in two ways counts as neither.
+func (m Message) answer() Message {
+	m.Odd = m.oddity()
+	unclear := m.Repeated || m.Misread != nil || m.Method != ""
+	if unclear || !isValue(m.Result) || isValue(m.Error) {
+		m.Result = nil
+	}
+	if unclear || !isValue(m.Error) {
+		m.Error = nil
+	}
+	m.Method = ""
+	return m
+}
+
+// oddity returns what is wrong with an answer.
+func (m Message) oddity() error {
+	wrong := ""
+	code, text := jsontext.Member(m.Error, "code"), jsontext.Member(m.Error, "message")
+	switch {
+	case m.Repeated:
+		wrong = "a key of its envelope comes twice"
+	case m.Misread != nil:
+		wrong = m.Misread.Error()
+	case m.other != "":
+		wrong = fmt.Sprintf("its key %.64q is none of JSON-RPC", m.other)
+	case m.method != nil:
+		wrong = "an answer has no method"
+	case isValue(m.Result) && m.Error != nil && !isValue(m.Error):
+		wrong = "its error is null beside a result"
+	case isValue(m.Error) && m.Result != nil && !isValue(m.Result):
+		wrong = "its result is null beside an error"
+	case !isValue(m.Result) && !isValue(m.Error):
+		wrong = "it has neither a result nor an error"
+	case !isValue(m.Error):
+	case m.Error[0] != '{':
+		wrong = "its error is not an object"
+	case !isInteger(code):
+		wrong = "the code of its error is not an integer"
+	case len(text) == 0 || text[0] != '"':
+		wrong = "the message of its error is not a text"
+	}
+	if wrong = cmp.Or(wrong, m.wrong()); wrong != "" {
+		return errors.New(wrong)
+	}
+	return nil
+}
+
+func isInteger(raw []byte) bool {
+	_, err := strconv.ParseInt(string(raw), 10, 64)
+	return err == nil
+}
+
 // at returns the field for a key, or nil if it is not a key of the envelope.
 func (m *Message) at(key string) *[]byte {
 	switch key {
@@ -193,27 +330,31 @@ func (m Message) IsRequest() bool { return m.Method != "" && m.ID.Key != "" }
 // Valid returns an error that wraps [ErrNotMessage] if m, as returned by [Read], violates
 // the specification.
 func (m Message) Valid() error {
-	hasID := m.ID.Key != ""
-	wrong := ""
-	switch {
-	case string(m.version) != `"2.0"` && jsontext.Word(m.version) != "2.0":
-		wrong = `no "jsonrpc": "2.0"`
-	case len(m.Method) > MaxName:
-		wrong = fmt.Sprintf("its method has more than %d bytes", MaxName)
-	case m.Method != "" && (m.Result != nil || m.Error != nil):
-		wrong = "both a call and a response"
-	case m.Method != "" && !hasID && m.id != nil:
-		wrong = fmt.Sprintf("an id must be a string or a number of at most %d KiB", MaxName>>10)
-	case m.Method != "":
-	case m.Result != nil && m.Error != nil:
-		wrong = "both a result and an error"
-	case !hasID && (m.Error == nil || m.id != nil && string(m.id) != "null"):
-		wrong = "a response needs a string or number as id"
-	}
-	if wrong != "" {
+	if wrong := m.wrong(); wrong != "" {
 		return fmt.Errorf("%w: %s", ErrNotMessage, wrong)
 	}
 	return nil
+}
+
+func (m Message) wrong() string {
+	hasID := m.ID.Key != ""
+	switch {
+	case string(m.version) != `"2.0"` && jsontext.Word(m.version) != "2.0":
+		return `no "jsonrpc": "2.0"`
+	case len(m.Method) > MaxName:
+		return fmt.Sprintf("its method has more than %d bytes", MaxName)
+	case m.Method != "" && (m.Result != nil || m.Error != nil):
+		return "both a call and a response"
+	case m.Method != "" && !hasID && m.id != nil:
+		return fmt.Sprintf("an id must be a string or a number of at most %d KiB", MaxName>>10)
+	case m.Method != "":
+		return ""
+	case m.Result != nil && m.Error != nil:
+		return "both a result and an error"
+	case !hasID && (m.Error == nil || m.id != nil && string(m.id) != "null"):
+		return "a response needs a string or number as id"
+	}
+	return ""
 }
 
 // envelope is an outgoing message.
@@ -239,8 +380,8 @@ func Code(failure []byte) int {
 	return code
 }
 
-// Request returns a request with a string id.
-func Request(id, method string, params any) ([]byte, error) {
+// Request returns a request with an integer id, which every server accepts.
+func Request(id int, method string, params any) ([]byte, error) {
 	return jsontext.Marshal(envelope{Version: "2.0", ID: id, Method: method, Params: params})
 }
 

@@ -117,6 +117,109 @@ func describe(m jsonrpc.Message, err error) string {
 	return strings.Join(said, " ")
 }
 
+// An answer belongs to its request by its id, whatever else is wrong with it. Everything else
+// that a server sends is as the specification says, or it is no message.
+func TestHear(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:                                    `1 {}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m"}}`:              `1 {"code":-1,"message":"m"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{},"error":null}`:                       `1 {}: its error is null beside a result`,
+		`{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":1,"message":"m"}}`: `1 {"code":1,"message":"m"}: its result is null beside an error`,
+		`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}`:   `1 {"code":1,"message":"m"}: both a result and an error`,
+		`{"jsonrpc":"2.0","id":1,"result":null}`:                                  `1: it has neither a result nor an error`,
+		`{"jsonrpc":"2.0","id":1,"result":null,"error":null}`:                     `1: it has neither a result nor an error`,
+		`{"jsonrpc":"2.0","id":1}`:                                                `1: it has neither a result nor an error`,
+		`{"jsonrpc":"2.0","id":1,"method":null,"result":{}}`:                      `1 {}: an answer has no method`,
+		`{"jsonrpc":"2.0","id":1,"method":7,"result":{}}`:                         `1 {}: an answer has no method`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","result":{}}`:              `1: an answer has no method`,
+		`{"jsonrpc":"2.0","id":1,"method":"ping","result":null}`:                  `no message`,
+		`{"jsonrpc":"2.0","id":1,"error":"no"}`:                                   `1 "no": its error is not an object`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":"E42","message":"m"}}`:           `1 {"code":"E42","message":"m"}: the code of its error is not an integer`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"m"}}`:             `1 {"code":1.5,"message":"m"}: the code of its error is not an integer`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1}}`:                             `1 {"code":1}: the message of its error is not a text`,
+		`{"id":1,"result":{}}`:                                                    `1 {}: no "jsonrpc": "2.0"`,
+		`{"jsonrpc":"1.0","id":1,"result":{}}`:                                    `1 {}: no "jsonrpc": "2.0"`,
+		`{"jsonrpc":2.0,"id":1,"result":{}}`:                                      `1 {}: no "jsonrpc": "2.0"`,
+		`{"jsonrpc":"2.0","id":1,"result":{},"took":3}`:                           `1 {}: its key "took" is none of JSON-RPC`,
+		`{"jsonrpc":"2.0","id":1,"result":{},"result":{"isError":true}}`:          `1: a key of its envelope comes twice`,
+		`{"jsonrpc":"2.0","id":1,"Result":{}}`:                                    `1: key "Result", which some parsers read as "result"`,
+		`{"jsonrpc":"2.0","id":1,"result":{"mean":NaN}}`:                          `1: not JSON`,
+		`{"jsonrpc":"2.0","result":{"mean":-Infinity},"id":"a"}`:                  `"a": not JSON`,
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"cut`:               `no message`,
+		`{"jsonrpc":"2.0","id":1,"result":{},}`:                                   `1: not JSON`,
+		`{"jsonrpc":"2.0","id":1,"result":{}} {"jsonrpc":"2.0","method":"m"}`:     `1: not JSON`,
+		"\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":1,"result":{}}`:                   `1: not JSON`,
+		`[{"jsonrpc":"2.0","id":1,"result":{}},{"id":2,"result":{}},3]`:           `1 {} | 2 {}: no "jsonrpc": "2.0" | : it is neither a request, a notification nor a response`,
+
+		`{"id":1,"level":"info","msg":"a line of a log"}`: `no message`,
+		`{"level":"error","error":{"code":1}}`:            `no message`,
+		`{"jsonrpc":"2.0","id":1,"method":"m",}`:          `no message`,
+		`{"jsonrpc":"2.0","id":1x,"result":{}}`:           `no message`,
+		`{"jsonrpc":"2.0","result":{}}`:                   `no message`,
+		`{"jsonrpc":"2.0","id":`:                          `no message`,
+		`{"jsonrpc"`:                                      `no message`,
+		`[3,4]`:                                           `no message`,
+		`<html>`:                                          `no message`,
+		`[DONE]`:                                          `no message`,
+	} {
+		messages, _, err := jsonrpc.Hear([]byte(raw))
+		var said []string
+		for _, m := range messages {
+			one := string(m.ID.Raw)
+			for _, part := range []json.RawMessage{m.Result, m.Error} {
+				if part != nil {
+					one += " " + string(part)
+				}
+			}
+			if m.Odd != nil {
+				why, _ := strings.CutPrefix(m.Odd.Error(), jsonrpc.ErrNotMessage.Error()+": ")
+				why, _, _ = strings.Cut(why, "JSON: ")
+				one += ": " + why + map[bool]string{true: "JSON"}[errors.Is(m.Odd, jsonrpc.ErrNotJSON)]
+			}
+			said = append(said, one)
+		}
+		if err != nil {
+			said = []string{"no message"}
+		}
+		if got := strings.Join(said, " | "); got != want {
+			t.Errorf("%s is\n%s, want\n%s", raw, got, want)
+		}
+	}
+}
+
+func TestTwin(t *testing.T) {
+	for raw, want := range map[string]string{`1`: `"1"`, `"1"`: `1`, `"1.0"`: `1`, `"-7"`: `-7`, `"a"`: ``, `"\"1\""`: ``, `"01"`: ``, `""`: ``} {
+		id, _ := jsonrpc.ParseID([]byte(raw))
+		twin, _ := jsonrpc.ParseID([]byte(want))
+		if id.Twin() != twin.Key {
+			t.Errorf("the twin of %s is %q, want %s", raw, id.Twin(), want)
+		}
+	}
+}
+
+func FuzzHear(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"mean":NaN},"error":null}`))
+	f.Add([]byte(`[{"id":"1","method":null,"error":{"code":"E"}},3,{"jsonrpc":`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		messages, _, err := jsonrpc.Hear(raw)
+		if err != nil {
+			return
+		}
+		strict, _, invalid := jsonrpc.Parse(raw)
+		if invalid == nil && len(strict) != len(messages) {
+			t.Fatalf("%q is %d messages, and %d for Parse", raw, len(messages), len(strict))
+		}
+		for i, m := range messages {
+			if m.ID.Key != "" && !json.Valid(m.ID.Raw) || m.Result != nil && !json.Valid(m.Result) || m.Error != nil && !json.Valid(m.Error) {
+				t.Fatalf("%q has %+v", raw, m)
+			}
+			if invalid == nil && strict[i].ID.Key != m.ID.Key {
+				t.Fatalf("%q has id %q, and %q for Parse", raw, m.ID.Key, strict[i].ID.Key)
+			}
+		}
+	})
+}
+
 func TestSplit(t *testing.T) {
 	element := `{"jsonrpc":"2.0","method":"m"}`
 	for raw, want := range map[string]struct {
@@ -206,8 +309,8 @@ func BenchmarkRead(b *testing.B) {
 
 func TestWrite(t *testing.T) {
 	id, _ := jsonrpc.ParseID([]byte(`9007199254740993.0`))
-	request, err := jsonrpc.Request("waza-1", "tools/call", map[string]any{"name": "<a>"})
-	if want := `{"jsonrpc":"2.0","id":"waza-1","method":"tools/call","params":{"name":"<a>"}}`; err != nil || string(request) != want {
+	request, err := jsonrpc.Request(1, "tools/call", map[string]any{"name": "<a>"})
+	if want := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"<a>"}}`; err != nil || string(request) != want {
 		t.Errorf("%s, %v, want %s", request, err, want)
 	}
 	for got, want := range map[string]string{

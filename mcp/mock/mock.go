@@ -29,20 +29,29 @@ type Server struct {
 type Tool struct {
 	Description string          `json:"description,omitempty" jsonschema:"description in the list of tools"`
 	InputSchema json.RawMessage `json:"input_schema,omitempty" jsonschema:"JSON Schema of the arguments in the list of tools; default any object"`
+	Annotations json.RawMessage `json:"annotations,omitempty" jsonschema:"annotations in the list of tools, such as readOnlyHint"`
 	Responses   []*Response     `json:"responses" jsonschema:"answers; the first that matches a call is given"`
 }
 
 // Response is the response to calls that meet all its conditions.
 type Response struct {
-	Match       json.RawMessage   `json:"match,omitempty" jsonschema:"the arguments, whole"`
+	Match       json.RawMessage   `json:"match,omitempty" jsonschema:"the arguments, whole; {} matches every call"`
 	MatchSchema json.RawMessage   `json:"match_schema,omitempty" jsonschema:"JSON Schema that the arguments fit"`
 	MatchRegex  map[string]string `json:"match_regex,omitempty" jsonschema:"regular expressions that arguments match, by name; one that is no string is matched as JSON"`
-	Return      json.RawMessage   `json:"return,omitempty" jsonschema:"result; a string is its text, all else is JSON"`
+	Return      json.RawMessage   `json:"return,omitempty" jsonschema:"result, as JSON"`
 	Error       string            `json:"error,omitempty" jsonschema:"text of a tool error, in place of a result"`
+	Sequence    []*Step           `json:"sequence,omitempty" jsonschema:"in place of return and error, one answer for each call that matches, in order; later calls get a tool error"`
 
 	match  any
 	schema *schema.Schema
 	regex  map[string]*regexp.Regexp
+}
+
+// Step is one answer of a sequence.
+type Step struct {
+	Return  json.RawMessage `json:"return,omitempty" jsonschema:"result, as JSON"`
+	Error   string          `json:"error,omitempty" jsonschema:"text of a tool error, in place of a result"`
+	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000" jsonschema:"milliseconds before the answer; default 0"`
 }
 
 // Compile prepares a server for use. It reports everything that is wrong with it.
@@ -60,6 +69,9 @@ func (s *Server) Compile() error {
 		if _, err := schema.Compile(tool.InputSchema); err != nil {
 			errs = append(errs, fmt.Errorf("tool %q: input_schema: %w", name, err))
 		}
+		if given := jsontext.TrimSpace(tool.Annotations); len(given) > 0 && given[0] != '{' {
+			errs = append(errs, fmt.Errorf("tool %q: annotations must be a mapping", name))
+		}
 		for i, response := range tool.Responses {
 			if err := response.compile(); err != nil {
 				errs = append(errs, fmt.Errorf("tool %q: responses[%d]: %w", name, i, err))
@@ -69,19 +81,33 @@ func (s *Server) Compile() error {
 	return errors.Join(errs...)
 }
 
+var errAnswer = errors.New("set return or error, and only one of them")
+
 func (r *Response) compile() (err error) {
-	switch {
-	case r == nil || r.Return == nil && r.Error == "":
-		return errors.New("set return or error")
-	case r.Return != nil && r.Error != "":
-		return errors.New("set only one of return and error")
+	if r == nil {
+		return errAnswer
+	}
+	if r.Sequence != nil {
+		if r.Return != nil || r.Error != "" || len(r.Sequence) == 0 {
+			return errors.New("give it a sequence of at least one step, or return, or error")
+		}
+		for i, step := range r.Sequence {
+			if step == nil || (step.Return == nil) == (step.Error == "") {
+				return fmt.Errorf("sequence[%d]: %w", i, errAnswer)
+			}
+		}
+	} else if (r.Return == nil) == (r.Error == "") {
+		return errAnswer
 	}
 	if r.Match != nil {
 		if r.match, err = jsontext.Parse(r.Match); err != nil {
 			return fmt.Errorf("match: %w", err)
 		}
-		if _, ok := r.match.(map[string]any); !ok {
+		switch arguments, ok := r.match.(map[string]any); {
+		case !ok:
 			return errors.New("match must be a mapping, the arguments of the call")
+		case len(arguments) == 0: // no condition, as in upstream waza
+			r.match = nil
 		}
 	}
 	if r.MatchSchema != nil {
@@ -136,23 +162,31 @@ func textOf(value any) string {
 	return string(data)
 }
 
-// result returns the MCP result of a call as text, and an object also as structured
-// content.
-func (r *Response) result() map[string]any {
-	if r.Error != "" {
-		return toolError(r.Error)
+// step returns the answer to the nth call that the response is given to, from 0. There is none
+// after the last of a sequence.
+func (r *Response) step(n int) (*Step, bool) {
+	switch {
+	case r.Sequence == nil:
+		return &Step{Return: r.Return, Error: r.Error}, true
+	case n < len(r.Sequence):
+		return r.Sequence[n], true
 	}
-	var asText string
-	if jsontext.Unmarshal(r.Return, &asText) != nil {
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, r.Return); err != nil {
-			return toolError(err.Error())
-		}
-		asText = compact.String()
+	return nil, false
+}
+
+// result returns the MCP result of a call: as upstream waza, the value's JSON as text. An object
+// is also structured content.
+func (s *Step) result() map[string]any {
+	if s.Error != "" {
+		return toolError(s.Error)
 	}
-	result := map[string]any{"content": []any{map[string]any{"type": "text", "text": asText}}}
-	if bytes.HasPrefix(bytes.TrimSpace(r.Return), []byte("{")) {
-		result["structuredContent"] = r.Return
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, s.Return); err != nil {
+		return toolError(err.Error())
+	}
+	result := map[string]any{"content": []any{map[string]any{"type": "text", "text": compact.String()}}}
+	if bytes.HasPrefix(compact.Bytes(), []byte("{")) {
+		result["structuredContent"] = s.Return
 	}
 	return result
 }

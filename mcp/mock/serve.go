@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
@@ -18,24 +20,46 @@ import (
 // versions lists the supported protocol versions, the newest last.
 var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
-// Start starts a session with the server. It calls unmatched for each call without a
-// matching response.
-func (s *Server) Start(unmatched func(message string)) process.Process {
+// Player plays a server: it knows what was given. A trial has its own.
+type Player struct {
+	server    *Server
+	unmatched func(message string)
+
+	mu    sync.Mutex
+	given map[*Response]int // guarded by mu
+}
+
+// Play returns a player of the server. It calls unmatched for each call without an answer.
+func (s *Server) Play(unmatched func(message string)) *Player {
+	return &Player{server: s, unmatched: unmatched, given: map[*Response]int{}}
+}
+
+// Start starts a session with the server.
+func (p *Player) Start() process.Process {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
-	p := &session{server: s, unmatched: unmatched, stdin: stdin, stdout: stdout, in: in, done: make(chan struct{})}
-	go p.serve(out)
-	return p
+	s := &session{player: p, stdin: stdin, stdout: stdout, in: in, ended: make(chan struct{}), done: make(chan struct{})}
+	go s.serve(out)
+	return s
+}
+
+// next returns the next answer of a response.
+func (p *Player) next(r *Response) (*Step, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.given[r]
+	p.given[r]++
+	return r.step(n)
 }
 
 // session is a conversation over stdio.
 type session struct {
-	server    *Server
-	unmatched func(string)
-	stdin     *io.PipeWriter
-	stdout    *io.PipeReader
-	in        *io.PipeReader
-	done      chan struct{}
+	player *Player
+	stdin  *io.PipeWriter
+	stdout *io.PipeReader
+	in     *io.PipeReader
+	ended  chan struct{} // closed when no more messages come
+	done   chan struct{}
 }
 
 func (p *session) Stdin() io.WriteCloser { return p.stdin }
@@ -54,14 +78,28 @@ func (p *session) Wait() (process.Exit, error) {
 	return process.Exit{}, nil
 }
 
-// serve answers messages, one per line, until either side closes.
+// serve answers messages, one per line, until either side closes. A delayed answer does not
+// hold up others.
 func (p *session) serve(out *io.PipeWriter) {
 	defer close(p.done)
+	var delayed sync.WaitGroup
+	defer delayed.Wait()
 	defer func() { _ = out.Close() }()
+	defer close(p.ended)
 	in := bufio.NewReader(p.in)
 	for {
 		line, err := in.ReadBytes('\n')
-		if answer := p.server.handle(line, p.unmatched); answer != nil {
+		switch answer, delay := p.player.handle(line); {
+		case answer == nil:
+		case delay > 0:
+			delayed.Go(func() {
+				select {
+				case <-time.After(delay):
+					_, _ = out.Write(append(answer, '\n')) // or nobody reads any more
+				case <-p.ended:
+				}
+			})
+		default:
 			if _, err := out.Write(append(answer, '\n')); err != nil {
 				return
 			}
@@ -72,26 +110,27 @@ func (p *session) serve(out *io.PipeWriter) {
 	}
 }
 
-// handle returns the response to one message, or nil if it needs none.
-func (s *Server) handle(line []byte, unmatched func(string)) []byte {
+// handle returns the response to one message, or nil if it needs none, and how long to wait
+// with it.
+func (p *Player) handle(line []byte) ([]byte, time.Duration) {
 	r, err := jsonrpc.ReadOne(line)
 	if err != nil || !r.IsRequest() {
-		return nil
+		return nil, 0
 	}
 	switch r.Method {
 	case "initialize":
-		return jsonrpc.Answer(r.ID, s.initialize(r.Params))
+		return jsonrpc.Answer(r.ID, p.server.initialize(r.Params)), 0
 	case "ping":
-		return jsonrpc.Answer(r.ID, struct{}{})
+		return jsonrpc.Answer(r.ID, struct{}{}), 0
 	case "tools/list":
-		return jsonrpc.Answer(r.ID, map[string]any{"tools": s.list()})
+		return jsonrpc.Answer(r.ID, map[string]any{"tools": p.server.list()}), 0
 	case "tools/call":
-		if result := s.call(r.Params, unmatched); result != nil {
-			return jsonrpc.Answer(r.ID, result)
+		if result, delay := p.call(r.Params); result != nil {
+			return jsonrpc.Answer(r.ID, result), delay
 		}
-		return jsonrpc.Refuse(r.ID, jsonrpc.InvalidParams, "tools/call needs the name of a tool of this server, and arguments that are an object")
+		return jsonrpc.Refuse(r.ID, jsonrpc.InvalidParams, "tools/call needs the name of a tool of this server, and arguments that are an object"), 0
 	}
-	return jsonrpc.Refuse(r.ID, jsonrpc.MethodNotFound, "a mock server answers initialize, ping, tools/list and tools/call")
+	return jsonrpc.Refuse(r.ID, jsonrpc.MethodNotFound, "a mock server answers initialize, ping, tools/list and tools/call"), 0
 }
 
 func (s *Server) initialize(params json.RawMessage) any {
@@ -109,35 +148,43 @@ func (s *Server) initialize(params json.RawMessage) any {
 func (s *Server) list() []any {
 	tools := []any{}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
-		tools = append(tools, map[string]any{"name": name, "description": s.Tools[name].Description, "inputSchema": s.Tools[name].InputSchema})
+		tool := s.Tools[name]
+		listed := map[string]any{"name": name, "description": tool.Description, "inputSchema": tool.InputSchema}
+		if len(tool.Annotations) > 0 {
+			listed["annotations"] = tool.Annotations
+		}
+		tools = append(tools, listed)
 	}
 	return tools
 }
 
-// call returns the result of a tool call, or nil if the tool does not exist or the
-// arguments are not an object.
-func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
+// call returns the result of a tool call and how long to wait with it, or nil if the tool does
+// not exist or the arguments are not an object.
+func (p *Player) call(params json.RawMessage) (any, time.Duration) {
 	name := jsontext.Word(jsontext.Member(params, "name"))
-	tool := s.Tools[name]
+	tool := p.server.Tools[name]
 	if tool == nil {
-		return nil
+		return nil, 0
 	}
 	arguments := map[string]any{}
 	if raw := jsontext.Member(params, "arguments"); len(raw) > 0 && string(raw) != "null" {
 		parsed, err := jsontext.Parse(raw)
 		given, ok := parsed.(map[string]any)
 		if err != nil || !ok {
-			return nil
+			return nil, 0
 		}
 		arguments = given
 	}
+	message := "no response of the mock matches the call of %s with %s"
 	if response := tool.answer(arguments); response != nil {
-		return response.result()
+		if step, left := p.next(response); left {
+			return step.result(), time.Duration(step.DelayMS) * time.Millisecond
+		}
+		message = "the sequence of the mock has no more steps for the call of %s with %s"
 	}
-	given := text.Shorten(textOf(arguments), maxShown)
-	message := fmt.Sprintf("no response of the mock matches the call of %s with %s", name, given)
-	unmatched(message)
-	return toolError(message)
+	message = fmt.Sprintf(message, name, text.Shorten(textOf(arguments), maxShown))
+	p.unmatched(message)
+	return toolError(message), 0
 }
 
 // maxShown is the maximum length of the arguments in a message, in bytes.

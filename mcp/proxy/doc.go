@@ -29,7 +29,7 @@
 //	stdout_noise  a line on a server's stdout that is not a JSON-RPC message
 //	server_exit   a server's process or HTTP+SSE session ended or failed to start
 //	limit         a limit was reached, and what was dropped
-//	gap           a message is unreadable or ambiguous
+//	gap           a message is unreadable, ambiguous or not UTF-8
 //	cancelled     the agent closed the stream of a 2026-07-28 request
 //	undelivered   a message from the server had no stream to the agent, or the
 //	              server did not accept a message from the agent

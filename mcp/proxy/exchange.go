@@ -54,7 +54,8 @@ type exchange struct {
 
 	abandoned bool // the agent disconnected before the end; guarded by the stdioSession's mu
 
-	timer *time.Timer // guarded by the stdioSession's mu
+	limit time.Duration // of the timer; set once
+	timer *time.Timer   // guarded by the stdioSession's mu
 }
 
 func newExchange(s *stdioSession, in inbound) *exchange {

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -28,6 +31,56 @@ func TestNoiseIsKeptAndNotForwarded(t *testing.T) {
 	if e := b.rec.event(t, "stdout_noise"); e.Message != "listening on stdio" || e.Where != "s" || e.Data["conn"] != "s/1" {
 		t.Errorf("event: %+v", e)
 	}
+}
+
+// An answer reaches the agent as it is and ends its call, whatever is wrong with it.
+func TestOddAnswers(t *testing.T) {
+	t.Parallel()
+	answers := map[string]evidence.Outcome{
+		`{"jsonrpc":"2.0","id":@ID@,"result":{"content":[]},"error":null}`:                           evidence.OutcomeOK,
+		`{"jsonrpc":"2.0","id":@ID@,"result":null,"error":{"code":-1,"message":"no"}}`:               evidence.OutcomeProtocolError,
+		`{"jsonrpc":"2.0","id":@ID@,"result":{"content":[]},"error":{"code":-1,"message":"no"}}`:     evidence.OutcomeProtocolError,
+		`{"jsonrpc":"2.0","id":@ID@,"method":null,"result":{"content":[]}}`:                          evidence.OutcomeOK,
+		`{"jsonrpc":"2.0","id":@ID@,"error":{"code":"E42","message":"no"}}`:                          evidence.OutcomeProtocolError,
+		`{"jsonrpc":"2.0","id":@ID@,"error":"no"}`:                                                   evidence.OutcomeProtocolError,
+		`{"jsonrpc":"2.0","id":@ID@,"result":{"content":[],"structuredContent":{"x":NaN}}}`:          evidence.OutcomeProtocolError,
+		`{"jsonrpc":"2.0","id":@ID@,"result":{"content":[],}}`:                                       evidence.OutcomeProtocolError,
+		`{"id":@ID@,"result":{"content":[]}}`:                                                        evidence.OutcomeOK,
+		`{"jsonrpc":"1.0","id":@ID@,"result":{"content":[],"isError":true}}`:                         evidence.OutcomeToolError,
+		`{"jsonrpc":"2.0","id":"@ID@","result":{"content":[]}}`:                                      evidence.OutcomeProtocolError,
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}`:                             evidence.OutcomeProtocolError,
+		`{"jsonrpc":"2.0","id":@ID@,"result":{"content":[]},"result":{"content":[],"isError":true}}`: evidence.OutcomeProtocolError,
+		`[{"jsonrpc":"2.0","id":@ID@,"result":{"content":[]}},3]`:                                    evidence.OutcomeOK,
+	}
+	check := func(t *testing.T, b *bench, session string) {
+		t.Helper()
+		id := 6
+		for line, want := range answers {
+			id++
+			began := time.Now()
+			quoted, _ := json.Marshal(line)
+			r := b.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"verbatim","line":%s}}`, id, quoted))
+			if sent := strings.ReplaceAll(line, "@ID@", fmt.Sprint(id)); r.body != sent || time.Since(began) > 5*time.Second {
+				t.Errorf("after %v the agent got %d %s, want %s", time.Since(began), r.status, r.body, sent)
+			}
+			result, err := capture.Calls(b.rec.sequence())
+			if last := result.Calls[len(result.Calls)-1]; err != nil || len(result.Gaps) > 0 || last.Outcome != want {
+				t.Errorf("%s: outcome %s with %q, gaps %v, error %v; want %s", line, last.Outcome, last.Notes, result.Gaps, err, want)
+			}
+		}
+	}
+	t.Run("stdio", func(t *testing.T) {
+		b := scriptedBench(t, quick(), 0)
+		check(t, b, b.open())
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		b := upstreamBench(t, limits{}, 20*time.Second, func(w http.ResponseWriter, r *http.Request) {
+			sent, _ := parse(readAll(r.Body))
+			line := jsontext.Text(jsontext.Member(sent[0].Params, "line"))
+			io.WriteString(w, strings.ReplaceAll(line, "@ID@", string(sent[0].ID.Raw)))
+		})
+		check(t, b, "")
+	})
 }
 
 func TestServerThatNeverAnswers(t *testing.T) {

@@ -126,23 +126,25 @@ func (hs *httpSessions) forget(session *httpSession) {
 	}
 }
 
-// answer removes and returns the oldest unanswered request with an id, or nil.
-func (hs *httpSessions) answer(session *httpSession, key string) *asked {
+// answer removes and returns the oldest unanswered request with an id, or else with its
+// twin, or nil.
+func (hs *httpSessions) answer(session *httpSession, id jsonrpc.ID) *asked {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	waiting := session.open[key]
-	if len(waiting) == 0 {
-		return nil
+	for _, key := range []string{id.Key, id.Twin()} {
+		if waiting := session.open[key]; len(waiting) > 0 {
+			hs.drop(session, key, 0)
+			return waiting[0]
+		}
 	}
-	hs.drop(session, key, 0)
-	return waiting[0]
+	return nil
 }
 
-// awaits reports whether a request with an id is unanswered.
-func (hs *httpSessions) awaits(session *httpSession, key string) bool {
+// awaits reports whether a request that [httpSessions.answer] finds is unanswered.
+func (hs *httpSessions) awaits(session *httpSession, id jsonrpc.ID) bool {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	return len(session.open[key]) > 0
+	return len(session.open[id.Key])+len(session.open[id.Twin()]) > 0
 }
 
 func (hs *httpSessions) drop(session *httpSession, key string, i int) {

@@ -50,7 +50,7 @@ func inject(raw []byte, batch bool, called func(jsonrpc.ID) injections) ([]byte,
 	for object := range objects(raw, batch) {
 		f, _ := jsonrpc.Read(object)
 		own := called(f.ID)
-		if len(own) == 0 || f.Result == nil || f.Error != nil {
+		if len(own) == 0 || f.Result == nil || len(f.Error) > 0 && string(f.Error) != "null" {
 			continue
 		}
 		content, ok := contentOf(f.Result)

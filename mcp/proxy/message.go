@@ -75,18 +75,25 @@ func (e envelope) isInitialize() bool {
 	return !e.batch && e.messages[0].kind == request && e.messages[0].method == methodInitialize
 }
 
-// parse parses raw into an envelope with at least one message. It returns the errors of
+// parse parses what an agent sent into an envelope with at least one message. It returns the errors of
 // [jsonrpc.Parse].
 func parse(raw []byte) (envelope, error) {
 	all, batch, err := jsonrpc.Parse(raw)
-	if err != nil {
-		return envelope{}, err
-	}
+	return envelopeOf(all, batch), err
+}
+
+func envelopeOf(all []jsonrpc.Message, batch bool) envelope {
 	e := envelope{batch: batch, messages: make([]message, len(all))}
 	for i, read := range all {
 		e.messages[i] = messageOf(read)
 	}
-	return e, nil
+	return e
+}
+
+// hear parses what a server sent, as [jsonrpc.Hear] does.
+func hear(raw []byte) (envelope, error) {
+	all, batch, err := jsonrpc.Hear(raw)
+	return envelopeOf(all, batch), err
 }
 
 func messageOf(read jsonrpc.Message) message {
@@ -96,7 +103,7 @@ func messageOf(read jsonrpc.Message) message {
 		m.kind = request
 	case read.Method != "":
 		m.kind = notification
-	case read.Error != nil:
+	case read.Result == nil:
 		m.isError, m.errorCode = true, jsonrpc.Code(read.Error)
 	}
 	if read.Method != "" {

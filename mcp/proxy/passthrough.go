@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -194,10 +195,17 @@ func (x *proxiedRequest) passMessages(response *http.Response) {
 		body, err := in.Next()
 		raw := body.Bytes
 		ended := errors.Is(err, io.EOF)
-		if err == nil || ended && out != nil && len(jsontext.TrimSpace(raw)) > 0 {
-			var refused error
-			if raw, refused = x.recordBody(raw, response.StatusCode); refused != nil {
+		message := bytes.TrimRight(raw, "\r\n")
+		if len(jsontext.TrimSpace(raw)) == 0 {
+			message = nil
+		}
+		lineEnd := raw[len(message):] // or other white space between messages
+		if (err == nil || ended && out != nil) && len(raw) > 0 {
+			seen, refused := x.recordPart(message, len(raw), response.StatusCode)
+			if refused != nil {
 				err, ended = refused, false
+			} else if len(seen) != len(message) {
+				raw = slices.Concat(seen, lineEnd)
 			}
 		}
 		if err == nil && out == nil {
@@ -221,14 +229,32 @@ func (x *proxiedRequest) passMessages(response *http.Response) {
 	}
 }
 
+// recordPart records a message of a body like recordBody. White space alone, which has no
+// message, only counts.
+func (x *proxiedRequest) recordPart(message []byte, size, status int) ([]byte, error) {
+	if message == nil {
+		if !x.allowed.fromServer.take(0, int64(size)) {
+			return nil, transport.ErrFlooded
+		}
+		return nil, nil
+	}
+	return x.recordBody(message, status)
+}
+
 // passBody forwards a response whose body has been read completely.
 func (x *proxiedRequest) passBody(response *http.Response, body *bounded.Buffer) {
+	expired := response.StatusCode == http.StatusNotFound && x.session.id != ""
+	if expired { // whatever the body says
+		x.recordUnanswered(evidence.SyntheticExpired, codeTransport, httpText(response.StatusCode, body.Bytes))
+	}
 	raw, err := x.recordBody(body.Bytes, response.StatusCode)
 	if err != nil {
 		x.fail(err)
 		return
 	}
-	x.recordUnanswered(evidence.SyntheticTransport, codeTransport, httpText(response.StatusCode, body.Bytes))
+	if !expired {
+		x.recordUnanswered(evidence.SyntheticTransport, codeTransport, httpText(response.StatusCode, body.Bytes))
+	}
 	copyHeaders(x.Upstream, x.w.Header(), response.Header)
 	if len(raw) > 0 {
 		x.w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
@@ -243,7 +269,7 @@ func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 	if len(raw) > 0 && !x.allowed.fromServer.take(1, int64(len(raw))) {
 		return nil, transport.ErrFlooded
 	}
-	env, err := parse(raw)
+	env, err := hear(raw)
 	if err == nil {
 		if err := x.keepFromServer(raw, x.isAsked(env)); err != nil {
 			return nil, err
@@ -262,7 +288,7 @@ func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 
 // isAsked reports whether env holds only answers to unanswered requests.
 func (x *proxiedRequest) isAsked(env envelope) bool {
-	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.sessions.awaits(x.session, m.id.Key) })
+	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.sessions.awaits(x.session, m.id) })
 }
 
 // recordMessage records a message from the server, and returns the message for the agent.
@@ -271,7 +297,7 @@ func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 	for _, m := range env.of(response) {
 		// An answer to no unanswered request may be a tools/list result repeated on a
 		// resumed stream.
-		a := x.sessions.answer(x.session, m.id.Key)
+		a := x.sessions.answer(x.session, m.id)
 		if a == nil || a.method == methodListTools {
 			listed[m.id.Key] = true
 		}

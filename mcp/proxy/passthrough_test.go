@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -200,6 +201,63 @@ func TestMessagesOfOneResponse(t *testing.T) {
 		t.Errorf("then it got %q", rest)
 	}
 	b.rec.wait(t, "three frames", func(frames []evidence.Frame, _ []evidence.Event) bool { return len(frames) == 3 })
+}
+
+// A complete message does not wait for later bytes, and its line end neither waits for the next
+// message, in whatever pieces they come.
+func TestLineEndsDoNotWait(t *testing.T) {
+	t.Parallel()
+	note, answer := `{"jsonrpc":"2.0","method":"a"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`
+	for name, test := range map[string]struct {
+		kind   string
+		pieces []string
+		frames []string
+	}{
+		"lines":           {"application/json", []string{note + "\n", answer + "\n"}, []string{note, answer}},
+		"CR LF":           {"application/json", []string{note + "\r\n", answer + "\r\n"}, []string{note, answer}},
+		"a late line end": {"application/json", []string{note, "\n", answer, "\n"}, []string{note, answer}},
+		"a late LF":       {"application/json", []string{note + "\r", "\n", answer}, []string{note, answer}},
+		"blank lines":     {"application/json", []string{note, "\n\n", " \n", answer}, []string{note, answer}},
+		"events":          {"text/event-stream", []string{"data: " + note + "\n\n", "data: " + answer + "\n\n"}, []string{note, answer}},
+		"events in CR LF": {"text/event-stream", []string{"data: " + note + "\r\n\r\n", "data: " + answer + "\r\n\r\n"}, []string{note, answer}},
+		"events and LF":   {"text/event-stream", []string{"data: " + note + "\r\n\r", "\n", "data: " + answer + "\n\n"}, []string{note, answer}},
+		"events in CR":    {"text/event-stream", []string{"data: " + note + "\r\r", "data: " + answer + "\r\r"}, []string{note, answer}},
+		"late blank line": {"text/event-stream", []string{": c\n", "data: " + note + "\n\n", "\n", "data: " + answer + "\n\n"}, []string{note, answer}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := make(chan struct{})
+			b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", test.kind)
+				for _, piece := range test.pieces {
+					io.WriteString(w, piece)
+					http.NewResponseController(w).Flush()
+					select {
+					case <-read:
+					case <-r.Context().Done():
+						return
+					}
+				}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			response := b.request(ctx, "POST", "s", ping)
+			defer response.Body.Close()
+			for i, piece := range test.pieces {
+				got := make([]byte, len(piece))
+				if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != piece {
+					t.Fatalf("piece %d is %q, %v; want %q", i, got, err, piece)
+				}
+				read <- struct{}{}
+			}
+			var recorded []string
+			for _, f := range b.rec.all()[1:] {
+				recorded = append(recorded, string(f.Raw))
+			}
+			if !slices.Equal(recorded, test.frames) {
+				t.Errorf("recorded are %q", recorded)
+			}
+		})
+	}
 }
 
 // Chunked messages without an end are limited like other messages, and a truncated message

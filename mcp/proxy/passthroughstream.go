@@ -106,7 +106,7 @@ func (x *proxiedRequest) recordEvent(e transport.Event) ([]byte, error) {
 	if len(e.Data) == 0 {
 		return e.Raw, nil
 	}
-	env, err := parse(e.Data)
+	env, err := hear(e.Data)
 	if err == nil || e.IsMessage() {
 		if err := x.keepFromServer(e.Data, err == nil && x.isAsked(env)); err != nil {
 			return nil, err

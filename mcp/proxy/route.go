@@ -19,13 +19,15 @@ func (s *stdioSession) receive(line []byte) error {
 	if !s.bridge.allowed.fromServer.take(1, int64(len(line))) {
 		return transport.ErrFlooded
 	}
-	env, err := parse(line)
+	env, err := hear(line)
 	if err != nil {
 		s.bridge.events.Add("stdout_noise", transport.Clip(line), map[string]any{"conn": s.conn, "bytes": len(line)})
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.spoke = true
+	s.claim(env)
 	answers := env.of(response)
 	if err := s.bridge.keepFromServer(line, s.isAsked(env)); errors.Is(err, errAgentShare) {
 		s.withhold(answers, err)
@@ -46,6 +48,28 @@ func (s *stdioSession) receive(line []byte) error {
 	}
 	s.route(line, env.messages[0])
 	return nil
+}
+
+// claim gives answers without the id of a request the id of the one that they can only
+// belong to: that with an id of the other type spelled the same, or for an error without an
+// id the only one in flight.
+func (s *stdioSession) claim(env envelope) {
+	for i := range env.messages {
+		m := &env.messages[i]
+		if m.kind != response || s.pending[m.id.Key] != nil {
+			continue
+		}
+		twin := m.id.Twin()
+		if ex := s.pending[twin]; ex != nil {
+			m.id = ex.open[twin]
+			continue
+		}
+		if m.id.Key == "" && m.errorCode != 0 && len(s.pending) == 1 {
+			for key, ex := range s.pending {
+				m.id = ex.open[key]
+			}
+		}
+	}
 }
 
 // isAsked reports whether a line holds only answers to requests of the agent, including
@@ -127,13 +151,11 @@ func (s *stdioSession) change(line []byte, env envelope, record func(evidence.Fr
 	}, record)
 }
 
-// asked returns the request in flight with an id, or a zero message.
-func (s *stdioSession) asked(key jsonrpc.ID) message {
-	if ex := s.pending[key.Key]; ex != nil {
-		for _, m := range ex.asked {
-			if m.id.Key == key.Key {
-				return m
-			}
+// asked returns the request in flight with an id, or else with its twin, or a zero message.
+func (s *stdioSession) asked(id jsonrpc.ID) message {
+	for _, key := range []string{id.Key, id.Twin()} {
+		if ex := s.pending[key]; ex != nil {
+			return ex.asked[slices.IndexFunc(ex.asked, func(m message) bool { return m.id.Key == key })]
 		}
 	}
 	return message{}
@@ -149,9 +171,6 @@ func (s *stdioSession) routeAnswers(line []byte, answers []message, late *eviden
 		s.lateIDs.drop(answer.id.Key)
 		ex := s.pending[answer.id.Key]
 		if ex == nil {
-			if answer.id.Key == "" && len(s.order) == 1 {
-				touched = append(touched, s.order[0])
-			}
 			continue
 		}
 		if !slices.Contains(touched, ex) {

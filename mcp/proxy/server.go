@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
@@ -28,6 +29,7 @@ type server struct {
 	tools   toolFilter
 	allowed *allowance
 
+	notUTF8 sync.Once  // for the event
 	refused sync.Mutex // held to record a refused request and its answer consecutively
 }
 
@@ -61,6 +63,11 @@ type conversation struct {
 func (c conversation) record(f evidence.Frame) {
 	f.Server, f.Conn = c.server.Name, c.conn
 	c.server.proxy.rec.Frame(f)
+	if f.Dir == evidence.ToClient && !utf8.Valid(f.Raw) {
+		c.server.notUTF8.Do(func() {
+			c.note("gap", transport.NotUTF8)
+		})
+	}
 }
 
 // note records an event of the conversation.
@@ -169,7 +176,11 @@ func repeatsID(env envelope) bool {
 
 // refuse answers a request that is not forwarded with an HTTP status, and records both.
 func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
-	answers := s.recordRefusal(in, s.unsent().record, evidence.SyntheticTransport, no.code, func(message) string { return no.text })
+	why := evidence.SyntheticTransport
+	if no.status == http.StatusNotFound {
+		why = evidence.SyntheticExpired
+	}
+	answers := s.recordRefusal(in, s.unsent().record, why, no.code, func(message) string { return no.text })
 	if len(answers) != 1 {
 		answers = [][]byte{errorResponse(nil, no.code, no.text)}
 	}

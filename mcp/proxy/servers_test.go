@@ -118,7 +118,7 @@ func (s *scripted) do(m jsonrpc.Message, line []byte, params string) {
 		}
 	}
 	do := m.Method
-	if name(m) == "hold" {
+	if name(m) == "hold" || name(m) == "verbatim" {
 		do = name(m)
 	}
 	switch do {
@@ -140,6 +140,8 @@ func (s *scripted) do(m jsonrpc.Message, line []byte, params string) {
 	case "chatter":
 		s.say(strings.Repeat("not a message\n", size))
 		s.answer(m.ID.Raw, `{}`)
+	case "verbatim":
+		s.say(strings.ReplaceAll(jsontext.Text(jsontext.Member([]byte(params), "line")), "@ID@", string(m.ID.Raw)))
 	case "never":
 	case "exit":
 		os.Exit(3)

@@ -41,6 +41,7 @@ type stdioSession struct {
 	late    int                  // requests given up and not yet answered; guarded by mu
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
 	over    bool                 // the process has ended; guarded by mu
+	spoke   bool                 // the server has sent a message; guarded by mu
 
 	streams    map[uint64]*exchange // in flight, by stream number; guarded by mu
 	lastStream uint64               // guarded by mu
@@ -164,8 +165,21 @@ func (s *stdioSession) begin(ex *exchange, in inbound) {
 	s.streams[ex.stream] = ex
 	s.recordClient(in)
 	if defence.Timeouts && !ex.endless {
-		ex.timer = time.AfterFunc(s.bridge.Timeout, func() { s.expire(ex) })
+		ex.limit = s.limit(in)
+		ex.timer = time.AfterFunc(ex.limit, func() { s.expire(ex) })
 	}
+}
+
+// limit returns the time limit of a request: that for the start of a process if it opens the
+// session, and the larger one for a request to a shared process that has said nothing yet.
+func (s *stdioSession) limit(in inbound) time.Duration {
+	switch {
+	case !s.isShared() && in.env.isInitialize():
+		return s.bridge.Start
+	case s.isShared() && !s.spoke:
+		return max(s.bridge.Start, s.bridge.Timeout)
+	}
+	return s.bridge.Timeout
 }
 
 // giveUp stops ex from accepting answers, and returns the ids that were unanswered.
@@ -292,7 +306,7 @@ func (s *stdioSession) abandon(ex *exchange) {
 // expire answers the unanswered requests of ex with a timeout. In revisions without
 // sessions it also cancels the requests at the server.
 func (s *stdioSession) expire(ex *exchange) {
-	reason := fmt.Sprintf("server %q did not answer within %v", s.bridge.Name, s.bridge.Timeout)
+	reason := fmt.Sprintf("server %q did not answer within %v", s.bridge.Name, ex.limit)
 	s.mu.Lock()
 	given := s.answerRest(ex, evidence.SyntheticTimeout, codeTimeout, reason)
 	if s.isShared() {

@@ -28,7 +28,7 @@ func IsContentType(header string) bool {
 const byteOrderMark = "\xef\xbb\xbf"
 
 // Scanner splits a stream into parts: an event including the blank line that ends it, a
-// comment outside of an event, a single blank line, or the byte order mark that may start a
+// comment outside of an event, a single blank line, a late line feed, or the byte order mark that may start a
 // stream. Concatenated, the parts are the stream. The zero value is at the start of a
 // stream.
 type Scanner struct {
@@ -42,8 +42,8 @@ type Scanner struct {
 
 // Scan returns how many bytes of chunk belong to the current part, and whether they
 // complete it. The rest of chunk belongs to the following parts. If a chunk ends between
-// the carriage return and the line feed of a part's last line, the line feed belongs to the
-// next part.
+// the carriage return and the line feed of a part's last line, the line feed is a part of its
+// own.
 func (s *Scanner) Scan(chunk []byte) (n int, whole bool) {
 	if !s.begun {
 		if n, whole = s.scanMark(chunk); whole || n == len(chunk) {
@@ -55,6 +55,9 @@ func (s *Scanner) Scan(chunk []byte) (n int, whole bool) {
 			s.afterCR = false
 			if chunk[n] == '\n' {
 				n++
+				if !s.inEvent { // the event has been read already, and its line end must not wait for another
+					return n, true
+				}
 				continue
 			}
 		}

@@ -70,10 +70,35 @@ func (r *partReader) next() (*bounded.Buffer, error) {
 type MessageReader struct{ parts partReader }
 
 // NewMessageReader returns a reader of JSON values, each an object or array of up to max
-// bytes with preceding white space.
+// bytes with preceding white space, and with as much of the line end after it as has arrived
+// with it. The rest of that and other white space is read on its own when it arrives, except
+// before the first value: whoever reads lines waits for it.
 func NewMessageReader(r io.Reader, max int64, memory *bounded.Budget) *MessageReader {
-	var s jsontext.Scanner
-	return &MessageReader{newPartReader(r, max, memory, s.Scan)}
+	s := messageScanner{first: true}
+	return &MessageReader{newPartReader(r, max+2, memory, s.scan)} // + CR LF
+}
+
+// messageScanner finds the ends of messages and of white space between them.
+type messageScanner struct {
+	value jsontext.Scanner
+	begun bool // a value has begun
+	first bool // no value has ended
+}
+
+func (s *messageScanner) scan(chunk []byte) (n int, whole bool) {
+	n, whole = s.value.Scan(chunk)
+	s.begun = s.begun || len(jsontext.TrimSpace(chunk[:n])) > 0
+	if whole {
+		s.begun, s.first = false, false
+		rest := chunk[n:]
+		return n + len(rest) - len(trimLineEnd(rest)), true
+	}
+	return n, n > 0 && !s.begun && !s.first
+}
+
+// trimLineEnd removes the CR, the LF or both at the beginning of b.
+func trimLineEnd(b []byte) []byte {
+	return bytes.TrimPrefix(bytes.TrimPrefix(b, []byte("\r")), []byte("\n"))
 }
 
 // Next reads one message. If the input ends first it returns the rest with io.EOF or

@@ -32,7 +32,9 @@ func TestEventReader(t *testing.T) {
 				n := 0
 				e, err := in.Next()
 				for ; err == nil; e, err = in.Next() {
-					n++
+					if string(e.Raw) != "\n" { // the end of a line of which the event has the beginning
+						n++
+					}
 					e.Release()
 				}
 				if n != test.want || !errors.Is(err, test.err) || memory.Used() != 0 {

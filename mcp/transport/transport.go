@@ -63,6 +63,9 @@ type Server struct {
 	StderrLimit int64
 }
 
+// NotUTF8 is the message of the event for a server whose messages are not all UTF-8.
+const NotUTF8 = "the server sent a message that is not UTF-8; outside of frames.jsonl, U+FFFD stands for each wrong byte"
+
 // WithDefaults returns s with zero fields set to their defaults.
 func (s Server) WithDefaults() Server {
 	s.Start = cmp.Or(s.Start, 30*time.Second)

@@ -32,6 +32,7 @@ type call struct {
 	watch    *dialect.Watch // reads the answer to a model's turn as it passes
 	w        http.ResponseWriter
 	left     bool // the agent has disconnected
+	slow     bool // the agent was slow to take the answer, for which a provider may break it off
 	replaced bool // the agent got an answer of ours in place of the provider's
 
 	understood chan struct{} // closed once the following fields are set
@@ -264,6 +265,9 @@ func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Ti
 	}
 }
 
+// slowAgent is how long an agent that reads may take for a part of an answer.
+const slowAgent = 5 * time.Second
+
 // toAgent writes to the agent at once, and to the record.
 type toAgent struct{ *call }
 
@@ -277,7 +281,9 @@ func (a toAgent) Write(p []byte) (int, error) {
 		a.record.FirstToken = a.gateway.rec.Now()
 	}
 	control := http.NewResponseController(a.w)
-	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout))
+	began := time.Now()
+	defer func() { a.slow = a.slow || time.Since(began) > slowAgent }()
+	_ = control.SetWriteDeadline(began.Add(bodyTimeout))
 	if a.gateway.ctx.Err() != nil { // maybe before the deadline was moved
 		cutOff(control)
 	}
@@ -318,9 +324,15 @@ func (c *call) finish(broken error) {
 	if broken != nil {
 		c.record.Error = broken.Error()
 	}
-	c.gateway.health.lastTurn(c.record)
+	c.gateway.health.lastTurn(c.record, c.brokenOff(broken))
 	c.count(reported.Usage, broken == nil)
 	c.write()
+}
+
+// brokenOff reports whether the provider broke off an answer, through no fault of the agent's.
+func (c *call) brokenOff(broken error) bool {
+	return c.record.Outcome == evidence.ModelTransport && c.record.Status < 400 && !c.replaced && !c.slow &&
+		!errors.Is(broken, errTooLarge) && !errors.Is(broken, errSilent)
 }
 
 // reported decodes the response as far as possible.
@@ -342,7 +354,7 @@ func (c *call) reported() dialect.Response {
 
 // count adds the call to the totals of the trial. If the provider has not reported the
 // final usage of a turn, it is estimated, for limits only, so that an agent cannot evade
-// limits by disconnecting early.
+// limits by disconnecting early. What is recorded has the cost of the usage that is known.
 func (c *call) count(usage *dialect.Usage, whole bool) {
 	<-c.understood
 	c.record.Usage = usage
@@ -358,8 +370,8 @@ func (c *call) count(usage *dialect.Usage, whole bool) {
 	cost := 0.0
 	if price, ok := c.provider.Prices[c.model]; ok {
 		cost = costOf(price, counted)
-		if c.record.Usage != nil && whole {
-			c.record.Cost = &cost
+		if usage != nil {
+			c.record.Cost = new(costOf(price, *usage))
 		}
 	}
 	c.gateway.allowed.spend(counted, cost, time.Since(c.began), int64(len(c.record.Request)+len(c.answer.Bytes())))

@@ -123,10 +123,14 @@ func (g *Gateway) Refused() []string { return g.health.refusals() }
 
 // Down checks the providers whose last response to the agent was a failure by requesting
 // their list of models, since an agent may provoke errors. For the first provider that
-// fails in the same way, it returns an error with advice.
+// fails in the same way, it returns an error with advice. An answer that the provider itself broke off
+// needs no such check: what an agent does to its own connection is not counted as that.
 func (g *Gateway) Down(ctx context.Context) error {
 	failed := g.health.failed()
 	for _, name := range sortedKeys(failed) {
+		if failed[name] == downStream {
+			return fmt.Errorf("model provider %q broke off its last answer to the agent; run again later, or name another provider in config.model", name)
+		}
 		p := g.providers[name]
 		status, err := p.check(ctx)
 		if classOf(status, err) != failed[name] {

@@ -92,7 +92,7 @@ func TestLeftEarly(t *testing.T) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n"+strings.Repeat(": padding\n", 1000)+"\n")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	}, limited(eval.ModelLimits{Tokens: 1000}, nil))
+	}, limited(eval.ModelLimits{Tokens: 1000}, map[string]eval.Price{"m": {Input: 10, Output: 100}}))
 	ctx, leave := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+chat, strings.NewReader(question))
 	if err != nil {
@@ -110,6 +110,10 @@ func TestLeftEarly(t *testing.T) {
 	s.gateway.calls.Wait()
 	if why, _ := s.gateway.allowed.take(true, ""); !strings.Contains(why, "tokens of 1000") {
 		t.Errorf("refused for %q", why)
+	}
+	s.ended(t)
+	if c := s.only(t); c.Cost == nil || *c.Cost != 0.00011 {
+		t.Errorf("what it is known to have used costs %v", c.Cost)
 	}
 }
 

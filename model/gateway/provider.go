@@ -112,6 +112,7 @@ const checkTimeout = 15 * time.Second
 const (
 	downKey    = "refuses its key"
 	downServer = "does not answer"
+	downStream = "breaks off"
 )
 
 // classOf returns the class of an answer's status, or of an error in its place; empty if the
@@ -153,8 +154,9 @@ func (h *health) refusals() []string {
 	return all
 }
 
-// lastTurn remembers how a provider did with the last turn that was asked of it.
-func (h *health) lastTurn(c evidence.ModelCall) {
+// lastTurn remembers how a provider did with the last turn that was asked of it, and whether it broke
+// its answer off.
+func (h *health) lastTurn(c evidence.ModelCall, brokenOff bool) {
 	var err error
 	switch {
 	case !c.IsTurn(), c.Outcome == evidence.ModelCancelled, c.Outcome == evidence.ModelBudget:
@@ -163,6 +165,9 @@ func (h *health) lastTurn(c evidence.ModelCall) {
 		err = errors.New(c.Error)
 	}
 	class := classOf(c.Status, err)
+	if brokenOff {
+		class = downStream
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if delete(h.down, c.Provider); class != "" {

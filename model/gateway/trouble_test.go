@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -234,6 +235,83 @@ func TestRefusedKey(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBrokenOff checks that an answer that the provider breaks off is its fault, and none that the
+// agent leaves, or is slow to take, or makes too large.
+func TestBrokenOff(t *testing.T) {
+	t.Parallel()
+	const begun = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	const event = "1d\r\ndata: {\"usage\":{\"a\":1234567}}\r\n"
+	whole := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }
+	for _, test := range []struct {
+		name   string
+		turns  []http.HandlerFunc
+		broken bool
+	}{
+		{"closed", []http.HandlerFunc{hijacked(begun+event, closeConn)}, true},
+		{"reset", []http.HandlerFunc{hijacked(begun+event, resetConn)}, true},
+		{"short of its length", []http.HandlerFunc{hijacked("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", closeConn)}, true},
+		{"after a whole one", []http.HandlerFunc{whole, hijacked(begun+event, closeConn)}, true},
+		{"before a whole one", []http.HandlerFunc{hijacked(begun+event, closeConn), whole}, false},
+		{"an error's text", []http.HandlerFunc{hijacked("HTTP/1.1 400 No\r\nContent-Length: 9\r\n\r\n{", closeConn)}, false},
+		{"no answer", []http.HandlerFunc{hijacked("", closeConn)}, false}, // waza's own request gets one
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			turns := test.turns
+			s := over(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					return
+				}
+				next := turns[0]
+				turns = turns[1:]
+				next(w, r)
+			})
+			for range test.turns {
+				_, _, _ = s.post(t, chat, question)
+			}
+			s.ended(t)
+			err := s.gateway.Down(t.Context())
+			if test.broken != (err != nil && strings.Contains(err.Error(), `model provider "p" broke off its last answer`)) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	t.Run("the agent leaves", func(t *testing.T) {
+		t.Parallel()
+		s := over(t, hijacked(begun+event, func(c net.Conn) {
+			_, _ = c.Read(make([]byte, 1)) // until the gateway leaves
+			_ = c.Close()
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.url+chat, strings.NewReader(question))
+		answer, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadFull(answer.Body, make([]byte, 6))
+		cancel()
+		_ = answer.Body.Close()
+		s.ended(t)
+		if c := s.only(t); c.Outcome != evidence.ModelCancelled {
+			t.Errorf("recorded %s", c.Outcome)
+		}
+		if err := s.gateway.Down(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("the agent is slow", func(t *testing.T) {
+		t.Parallel()
+		c := &call{record: evidence.ModelCall{Outcome: evidence.ModelTransport, Status: 200}}
+		if !c.brokenOff(io.ErrUnexpectedEOF) || c.brokenOff(errTooLarge) || c.brokenOff(errSilent) {
+			t.Error("not by what broke it")
+		}
+		c.slow = true
+		if c.brokenOff(io.ErrUnexpectedEOF) {
+			t.Error("an agent that is slow breaks an answer off")
+		}
+	})
 }
 
 // TestDown checks that a provider is down where it fails the agent's last turn and a request

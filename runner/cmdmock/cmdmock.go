@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
@@ -48,16 +49,39 @@ type Response struct {
 	ArgsRegex   []string          `json:"args_regex,omitempty" jsonschema:"one regular expression for each argument, which must match the whole argument"`
 	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment variables of the program"`
 	Workdir     string            `json:"workdir,omitempty" jsonschema:"working directory, relative to the workspace"`
-	Stdout      json.RawMessage   `json:"stdout,omitempty" jsonschema:"output: a string is written as is, anything else as JSON"`
-	Fixture     string            `json:"fixture,omitempty" jsonschema:"file to output instead of stdout, relative to the eval"`
-	Stderr      string            `json:"stderr,omitempty" jsonschema:"output on stderr"`
-	ExitCode    int               `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"exit code; default 0"`
-
-	// Output is what is written: the content of Fixture, or what Compile makes of Stdout.
-	Output []byte `json:"-"`
+	Output
+	Sequence []Step `json:"sequence,omitempty" jsonschema:"in place of an output, one for each invocation that matches, in order; later ones fail"`
 
 	byRegex bool
 	regex   []*regexp.Regexp
+}
+
+// Step is one output of a sequence.
+type Step struct {
+	_ struct{} `unknown:"warn"`
+
+	Output
+	DelayMS int `json:"delay_ms,omitempty" min:"0" max:"604800000" jsonschema:"milliseconds before the program ends; default 0"`
+}
+
+// Output is what an invocation writes, and its exit code.
+type Output struct {
+	Stdout   json.RawMessage `json:"stdout,omitempty" jsonschema:"output: a string is written as is, anything else as JSON"`
+	Fixture  string          `json:"fixture,omitempty" jsonschema:"file to output instead of stdout, relative to the eval"`
+	Stderr   string          `json:"stderr,omitempty" jsonschema:"output on stderr"`
+	ExitCode int             `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"exit code; default 0"`
+
+	// Text is what is written: the content of Fixture, or what Compile makes of Stdout.
+	Text []byte `json:"-"`
+}
+
+// Outputs returns the outputs of a response: its own, and those of its sequence.
+func (r *Response) Outputs() []*Output {
+	all := []*Output{&r.Output}
+	for i := range r.Sequence {
+		all = append(all, &r.Sequence[i].Output)
+	}
+	return all
 }
 
 var nameOf = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -92,15 +116,24 @@ func (r *Response) compile() error {
 		}
 		r.regex = append(r.regex, compiled)
 	}
+	if own := r.Output; r.Sequence != nil && (len(r.Sequence) == 0 || own.Stdout != nil || own.Fixture != "" || own.Stderr != "" || own.ExitCode != 0) {
+		errs = append(errs, errors.New("give it a sequence of at least one step, or an output"))
+	}
+	for _, out := range r.Outputs() {
+		out.compile()
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Output) compile() {
 	var text string
 	var compact bytes.Buffer
 	switch {
-	case json.Unmarshal(r.Stdout, &text) == nil:
-		r.Output = []byte(text)
-	case json.Compact(&compact, r.Stdout) == nil:
-		r.Output = compact.Bytes()
+	case json.Unmarshal(o.Stdout, &text) == nil:
+		o.Text = []byte(text)
+	case json.Compact(&compact, o.Stdout) == nil:
+		o.Text = compact.Bytes()
 	}
-	return errors.Join(errs...)
 }
 
 // Invocation is one execution of a mocked command.
@@ -131,20 +164,34 @@ type Answer struct {
 	Stderr   string `json:"stderr,omitempty"`
 	ExitCode int    `json:"exit_code"`
 	Response int    `json:"-"` // index of the response; -1 for none
+
+	Delay time.Duration `json:"-"` // before it is given
 }
 
 // Answer returns the answer to an invocation. workspace is the path of the workspace in the
-// container.
-func (c *Command) Answer(in Invocation, workspace string) Answer {
+// container, and given returns how often a response was given before.
+func (c *Command) Answer(in Invocation, workspace string, given func(response int) int) Answer {
+	why := "no response of the mock of %s matches the arguments %q"
 	for i, r := range c.Responses {
-		if r.matches(in, workspace) {
-			return Answer{r.Output, r.Stderr, r.ExitCode, i}
+		if !r.matches(in, workspace) {
+			continue
 		}
+		if r.Sequence == nil {
+			return r.answer(i)
+		}
+		if n := given(i); n < len(r.Sequence) {
+			answer := r.Sequence[n].answer(i)
+			answer.Delay = time.Duration(r.Sequence[n].DelayMS) * time.Millisecond
+			return answer
+		}
+		why = "the sequence of the mock of %s has no more steps for the arguments %q"
+		break
 	}
-	return Answer{
-		Stderr:   fmt.Sprintf("waza: no response of the mock of %s matches the arguments %q; add one to command_mocks\n", c.Name, in.Args),
-		ExitCode: ExitUnmatched, Response: -1,
-	}
+	return Answer{Stderr: fmt.Sprintf("waza: "+why+"; add one to command_mocks\n", c.Name, in.Args), ExitCode: ExitUnmatched, Response: -1}
+}
+
+func (o *Output) answer(response int) Answer {
+	return Answer{Stdout: o.Text, Stderr: o.Stderr, ExitCode: o.ExitCode, Response: response}
 }
 
 func (r *Response) matches(in Invocation, workspace string) bool {

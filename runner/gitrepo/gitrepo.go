@@ -1,8 +1,8 @@
 // Package gitrepo fetches a commit of a git repository for a workspace, from a local path or
 // over https, with this machine's git command.
 //
-// The repository is not trusted. Git reads no configuration except what this package sets, and
-// runs no hook, filter, credential helper or other program that the repository names. It
+// The repository is not trusted. Git reads no configuration except what this package sets, which has
+// the user's safe.directory and nothing else of the user's, and runs no hook, filter, credential helper or other program that the repository names. It
 // fetches no submodules, and uses only the protocol of the source. Sizes are checked before
 // anything is checked out, and links that lead out of the repository are rejected. Over https,
 // git connects through a proxy of this package, which only reaches the source's host at public
@@ -23,6 +23,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +89,7 @@ func fetch(ctx context.Context, repo Source, dial dialFunc) (*Tree, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(home) }()
-	g := git{program: program, home: home, dir: filepath.Join(home, "tree"), protocol: "file"}
+	g := git{program: program, home: home, dir: filepath.Join(home, "tree"), protocol: "file", config: "/dev/null"}
 	if repo.Remote {
 		g.protocol = "https"
 		proxy, err := listen(repo.Path, dial)
@@ -98,6 +100,9 @@ func fetch(ctx context.Context, repo Source, dial dialFunc) (*Tree, error) {
 		g.proxy = proxy.url()
 	} else {
 		repo.Path = top(repo.Path)
+		if g.config, err = g.trusted(ctx); err != nil {
+			return nil, err
+		}
 	}
 	commit, err := g.fetch(ctx, repo)
 	if err == nil {
@@ -131,6 +136,37 @@ type git struct {
 	program, home, dir string
 	protocol           string // the only allowed protocol
 	proxy              string // empty for none
+	config             string // file that git reads as the user's configuration
+}
+
+// trusted returns a configuration with the user's own safe.directory: the repositories of other users
+// that the user's git reads.
+func (g git) trusted(ctx context.Context) (file string, err error) {
+	cmd := exec.CommandContext(ctx, g.program, "config", "-z", "--type=path", "--get-all", "safe.directory")
+	cmd.Dir = g.home
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "GIT_") && !strings.HasPrefix(v, "GIT_CONFIG") || strings.HasPrefix(v, "GIT_CONFIG=")
+	})
+	cmd.Env = append(cmd.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(g.home)) // no repository's configuration
+	proc.Own(cmd, killTimeout)
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("git config: %w", context.Cause(ctx))
+	}
+	if err != nil { // there is none
+		return "/dev/null", nil
+	}
+	var config strings.Builder
+	config.WriteString("[safe]\n")
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	for directory := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		fmt.Fprintf(&config, "\tdirectory = \"%s\"\n", escape.Replace(directory))
+		if strings.HasPrefix(directory, "/") { // git asks for the directory's .git if it fetches from it
+			fmt.Fprintf(&config, "\tdirectory = \"%s/.git\"\n", escape.Replace(strings.TrimRight(directory, "/")))
+		}
+	}
+	file = filepath.Join(g.home, "config")
+	return file, os.WriteFile(file, []byte(config.String()), 0o600)
 }
 
 // fetch creates the repository and fetches into it: all branches and tags, or with a depth only
@@ -152,7 +188,13 @@ func (g git) fetch(ctx context.Context, repo Source) (commit string, err error) 
 			}
 		}
 	}
-	if _, err := g.run(ctx, append(fetch, "--", repo.Path, "+"+cmp.Or(repo.Commit, "HEAD")+":"+head)...); err != nil {
+	_, err = g.run(ctx, append(fetch, "--", repo.Path, "+"+cmp.Or(repo.Commit, "HEAD")+":"+head)...)
+	if err != nil && !repo.Remote && repo.Commit != "" { // a clone has most branches of its origin as these alone
+		if _, other := g.run(ctx, append(fetch, "--", repo.Path, "+refs/remotes/origin/"+repo.Commit+":"+head)...); other == nil {
+			err = nil
+		}
+	}
+	if err != nil {
 		return "", err
 	}
 	return g.parse(ctx, head)
@@ -273,7 +315,7 @@ func (g git) run(ctx context.Context, args ...string) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
 	case errors.As(err, &exit):
-		return nil, refused("git %s: %s", args[0], cmp.Or(fatal(said.String()), err.Error()))
+		return nil, refused("git %s: %s", args[0], cmp.Or(explain(said.String()), fatal(said.String()), err.Error()))
 	}
 	return out, err
 }
@@ -300,17 +342,33 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + g.home, "LC_ALL=C",
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=" + g.config, "GIT_ATTR_NOSYSTEM=1",
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false", "GIT_ALLOW_PROTOCOL=" + g.protocol, "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1",
 		"GIT_CEILING_DIRECTORIES=" + g.home,
 	}
-	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO"} { // certificate authorities that this machine trusts
+	// Certificate authorities that this machine trusts, and the user that git trusts besides root.
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "SUDO_UID"} {
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
 	proc.Own(cmd, killTimeout)
 	return cmd
+}
+
+// foreign matches what git says of a repository of another user.
+var foreign = regexp.MustCompile(`(?:dubious ownership in|unsafe) repository(?: at|) ?\(?'([^'\n]*)'`)
+
+// explain says in other words what git's output means for the user, or returns "".
+func explain(said string) string {
+	if found := foreign.FindStringSubmatch(said); found != nil {
+		path := text.Inert(strings.TrimSuffix(found[1], "/.git"))
+		return fmt.Sprintf("it belongs to another user; if you trust it, run git config --global --add safe.directory '%s'", path)
+	}
+	if strings.Contains(said, "mismatched algorithms") || strings.Contains(said, "unknown repository extension found:\n\tobjectformat") {
+		return "its objects have SHA-256 names, and only repositories with SHA-1 are supported; convert it, or give its files with inputs.files"
+	}
+	return ""
 }
 
 // fatal returns the first line of git's output that starts with "fatal: ", or the last line.

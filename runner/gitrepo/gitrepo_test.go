@@ -98,6 +98,7 @@ func TestFetch(t *testing.T) {
 	r.git("bundle", "create", "--quiet", bundle, "main", "v1")
 	r.git("checkout", "--quiet", "--detach", "v1")
 	r.write("sub/untracked", "")
+	r.git("update-ref", "refs/remotes/origin/topic/x", "v1")
 	for _, test := range []struct {
 		name   string
 		source Source
@@ -108,6 +109,9 @@ func TestFetch(t *testing.T) {
 		{"a tag", Source{Path: r.dir, Commit: "v1"}, first},
 		{"a commit", Source{Path: r.dir, Commit: second}, second},
 		{"a short commit", Source{Path: r.dir, Commit: second[:10]}, second},
+		{"a branch of origin", Source{Path: r.dir, Commit: "topic/x"}, first},
+		{"a branch of origin with a depth", Source{Path: r.dir, Commit: "topic/x", Depth: 1}, first},
+		{"a branch of origin by its name", Source{Path: r.dir, Commit: "origin/topic/x"}, first},
 		{"a depth", Source{Path: r.dir, Commit: "main", Depth: 1}, second},
 		{"from a directory in it", Source{Path: filepath.Join(r.dir, "sub"), Commit: "main"}, second},
 		{"a bundle", Source{Path: bundle, Commit: "main"}, second},
@@ -193,10 +197,15 @@ func TestRefused(t *testing.T) {
 		leaf = bomb.git("-c", "alias.of=!git mktree <entries", "of")
 	}
 	bomb.git("update-ref", "refs/heads/main", bomb.git("commit-tree", "-m", "bomb", leaf))
+	long := repo{t, t.TempDir()}
+	long.git("init", "--quiet", "--object-format=sha256", "--initial-branch=main", ".")
+	long.commit("file", "first")
 	for _, test := range []struct {
 		source Source
 		want   string
 	}{
+		{Source{Path: long.dir}, "its objects have SHA-256 names"},
+		{Source{Path: long.dir, Commit: "main", Depth: 1}, "its objects have SHA-256 names"},
 		{Source{Path: r.dir, Commit: "none"}, "couldn't find remote ref none"},
 		{Source{Path: t.TempDir()}, "does not appear to be a git repository"},
 		{Source{Path: outside.dir, Commit: "out"}, "the link passwd leads out of it"},
@@ -211,6 +220,55 @@ func TestRefused(t *testing.T) {
 		if !errors.As(err, &refusal) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v, want %q", test.source, err, test.want)
 		}
+	}
+}
+
+// A repository of another user is read if the user's git reads it.
+func TestSafeDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a repository to another user")
+	}
+	r := newRepo(t)
+	err := filepath.WalkDir(r.dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, 12345, 12345))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := filepath.Join(t.TempDir(), "ran")
+	others := "[uploadpack]\n\tpackObjectsHook = touch " + ran + "; false\n[core]\n\tsshCommand = touch " + ran + "\n[url \"/nowhere\"]\n\tinsteadOf = " + r.dir + "\n"
+	home := filepath.Dir(r.dir)
+	for _, test := range []struct {
+		name, config string
+		env          []string
+		trusted      bool
+	}{
+		{"nothing", "", nil, false},
+		{"all", "[safe]\n\tdirectory = *\n" + others, nil, true},
+		{"its directory", "[safe]\n\tdirectory = " + r.dir + "\n", nil, true},
+		{"its directory, from home", "[safe]\n\tdirectory = ~/" + filepath.Base(r.dir) + "\n", nil, true},
+		{"another one", "[safe]\n\tdirectory = " + r.dir + "x\n\tdirectory = \"a\\\"\\n[core]\\\\\"\n", nil, false},
+		{"all and then none", "[safe]\n\tdirectory = *\n\tdirectory =\n", nil, false},
+		{"by the environment", "", []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=" + r.dir}, true},
+		{"for sudo", "", []string{"SUDO_UID=12345"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := filepath.Join(t.TempDir(), "config")
+			if err := os.WriteFile(config, []byte(test.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range append(test.env, "GIT_CONFIG_GLOBAL="+config, "HOME="+home, "GIT_DIR="+t.TempDir()) {
+				name, value, _ := strings.Cut(v, "=")
+				t.Setenv(name, value)
+			}
+			_, err := Fetch(t.Context(), Source{Path: r.dir})
+			if test.trusted != (err == nil) || err != nil && !strings.Contains(err.Error(), "it belongs to another user; if you trust it, run git config --global --add safe.directory '"+r.dir+"'") {
+				t.Errorf("%v", err)
+			}
+			if _, err := os.Stat(ran); err == nil {
+				t.Error("other configuration of the user came in")
+			}
+		})
 	}
 }
 

@@ -179,14 +179,13 @@ func (a Agent) canContinue(key string) error {
 // the eval is configured so, the body of the skill under evaluation or a request to invoke it.
 func prefaceOf(e *eval.Eval, task eval.ResolvedTask) (string, error) {
 	parts := slices.Clone(task.Instructions)
-	i := slices.IndexFunc(task.Skills, func(s eval.Skill) bool { return s.Name == e.Skill })
-	if e.Config.InjectSkillBody && i >= 0 {
-		body, err := task.Skills[i].Body()
+	if skill, ok := e.Injected(task.Skills, task.Trigger); ok {
+		body, err := skill.Body()
 		if err != nil {
 			return "", fmt.Errorf("inject_skill_body: %w", err)
 		}
 		parts = append(parts, body)
-	} else if e.Config.SkillRouting && i >= 0 {
+	} else if e.Config.SkillRouting && slices.ContainsFunc(task.Skills, func(s eval.Skill) bool { return s.Is(e.Skill) }) {
 		parts = append(parts, fmt.Sprintf("Before anything else, see whether the task is one that the skill %s is for. Where it is, invoke that skill; where it is not, do without.", e.Skill))
 	}
 	return strings.Join(parts, "\n\n"), nil
@@ -299,6 +298,11 @@ func (a *Agent) useProvider(from *adapter.Adapter, models *Models) error {
 	return nil
 }
 
+// SaysOnStdout reports whether the final output is on stdout, plain or in a transcript.
+func (a *Agent) SaysOnStdout() bool {
+	return cmp.Or(a.Output, OutputStdout) == OutputStdout || a.Output == OutputTranscript && a.Events.From == "stdout"
+}
+
 // planResponder sets the model that plays the user, if a task needs one. It is asked through the
 // provider of graders. It fails if there is no model, or the output is not on stdout.
 func (a *Agent) planResponder(judge *evidence.Judge) error {
@@ -310,8 +314,7 @@ func (a *Agent) planResponder(judge *evidence.Judge) error {
 		return errors.New("inputs.responder: no model is set to play the user; set inputs.responder.model or config.model")
 	}
 	a.Responder = &own
-	onStdout := cmp.Or(a.Output, OutputStdout) == OutputStdout || a.Output == OutputTranscript && a.Events.From == "stdout"
-	if !onStdout {
+	if !a.SaysOnStdout() {
 		return errors.New("inputs.responder: the agent's output or its transcript must be on stdout")
 	}
 	return nil

@@ -43,17 +43,32 @@ func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string, early 
 	}
 	switch a.Executor {
 	case evidence.ExecutorMock, evidence.ExecutorScript, evidence.ExecutorLLM:
-		stdin, err := json.Marshal(input.Input{
+		in := input.Input{
 			Prompt: a.Prompt, Turns: t.TakesTurns(), Context: a.Context, Script: a.Script,
-			Files: len(t.Files), Workspace: container.Workspace, MCPConfig: container.MCPConfig, Early: early, Transcript: container.At(a.Transcript),
+			Workspace: container.Workspace, MCPConfig: container.MCPConfig, Early: early, Transcript: container.At(a.Transcript),
 			Dir: l.Process.Dir, LLM: a.LLM, Model: a.Model, Effort: a.Effort, ModelURL: modelURL(t, container), Skills: skillsFor(t, container),
-		})
+		}
+		if a.Executor == evidence.ExecutorMock {
+			t.describe(&in)
+		}
+		stdin, err := json.Marshal(in)
 		l.Process.Args = []string{container.Guest, "agent", a.Executor}
 		l.Stdin = stdin
 		return l, err
 	default:
 		l.givePrompt(a, container.At(PromptPath))
 		return l, nil
+	}
+}
+
+// describe adds what the task says of itself.
+func (t *Trial) describe(in *input.Input) {
+	if t.TaskName != t.Task {
+		in.TaskName = t.TaskName
+	}
+	in.Description = t.About
+	for _, f := range t.Files {
+		in.Files = append(in.Files, f.Path)
 	}
 }
 

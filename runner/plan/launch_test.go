@@ -52,8 +52,11 @@ func TestLaunchOfACommand(t *testing.T) {
 }
 
 func TestLaunchOfOurAgents(t *testing.T) {
-	for _, executor := range []string{evidence.ExecutorMock, evidence.ExecutorScript} {
-		trial := &Trial{Files: []File{NewFile("notes.txt", "old")}}
+	for executor, about := range map[string]string{
+		evidence.ExecutorMock:   `"task_name":"T","description":"d","files":["notes.txt"],`,
+		evidence.ExecutorScript: "",
+	} {
+		trial := &Trial{Files: []File{NewFile("notes.txt", "old")}, Task: "t", TaskName: "T", About: "d"}
 		trial.Agent = Agent{
 			Executor: executor, Prompt: "p", Transcript: TranscriptPath, Dir: sandbox.WorkspaceDir,
 			Context: json.RawMessage(`{"n":9007199254740993}`), Script: json.RawMessage(`[{"say":"x"}]`),
@@ -65,8 +68,8 @@ func TestLaunchOfOurAgents(t *testing.T) {
 		if diff := cmp.Diff([]string{sandbox.GuestPath, "agent", executor}, l.Process.Args); diff != "" {
 			t.Error(diff)
 		}
-		want := `{"prompt":"p","context":{"n":9007199254740993},"script":[{"say":"x"}],"files":1,` +
-			`"workspace":"/workspace","mcp_config":"/etc/waza/mcp.json","transcript":"/home/agent/transcript/transcript.jsonl","dir":"/workspace"}`
+		want := `{"prompt":"p","context":{"n":9007199254740993},"script":[{"say":"x"}],` +
+			`"workspace":"/workspace","mcp_config":"/etc/waza/mcp.json","transcript":"/home/agent/transcript/transcript.jsonl",` + about + `"dir":"/workspace"}`
 		if string(l.Stdin) != want {
 			t.Errorf("stdin %s\nwant  %s", l.Stdin, want)
 		}

@@ -133,7 +133,7 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 	}
 	isolation := e.Config.Isolation
 	t := Trial{
-		Run: c.Run, Task: task.ID, TaskName: task.Name,
+		Run: c.Run, Task: task.ID, TaskName: task.Name, About: task.Description,
 		Network:   cmp.Or(isolation.Network, "bridge"),
 		Subnets:   isolation.Subnets,
 		Runtime:   isolation.Runtime,

@@ -22,8 +22,9 @@ type Trial struct {
 	Run       string        `json:"run"`
 	Task      string        `json:"task"`
 	TaskName  string        `json:"task_name"`
-	Number    int           `json:"number"`            // starts at 1
-	Attempt   int           `json:"attempt,omitempty"` // starts at 1; 0 is also the first
+	About     string        `json:"description,omitempty"` // the task's description of itself
+	Number    int           `json:"number"`                // starts at 1
+	Attempt   int           `json:"attempt,omitempty"`     // starts at 1; 0 is also the first
 	Network   string        `json:"network"`
 	Subnets   string        `json:"subnets,omitempty"`
 	Runtime   string        `json:"runtime,omitempty"`

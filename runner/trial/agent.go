@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
@@ -39,6 +40,8 @@ type agentWork struct {
 type agentRun struct {
 	over bool            // the agent has exited
 	used *evidence.Usage // resources used by its container until its exit; nil if not known
+	// unexpected means that the agent is a script to which a server did not answer as expected.
+	unexpected bool
 }
 
 // runAgent runs the agent until it exits or reaches its time limit. It returns an error only
@@ -87,7 +90,7 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	if err := talk.record(); err != nil {
 		return ran, s.unlessOutside(ctx, err)
 	}
-	ran.used, err = w.judge(ctx, agent, took)
+	ran.used, ran.unexpected, err = w.judge(ctx, agent, took)
 	return ran, err
 }
 
@@ -95,17 +98,17 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 // somebody outside the trial. Everything else is blamed on the agent, even a broken container:
 // otherwise an agent could break its own container to avoid being graded. A limit that was
 // reached takes precedence over the exit status.
-func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stopCause) (used *evidence.Usage, err error) {
+func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stopCause) (used *evidence.Usage, unexpected bool, err error) {
 	if err := w.foreignEnding(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	own := sandbox.EndedOf(ctx, w.sandbox, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, own); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if w.endpoints.models != nil {
 		if err := w.endpoints.models.Down(ctx); err != nil {
-			return nil, &fault{evidence.ReasonModel, err}
+			return nil, false, &fault{evidence.ReasonModel, err}
 		}
 	}
 	if !agent.HasEnded() {
@@ -120,7 +123,7 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stop
 		default:
 			w.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
 		}
-		return nil, nil // its output may still be written
+		return nil, false, nil // its output may still be written
 	}
 	exit, lost := agent.Wait()
 	if lost == nil {
@@ -140,11 +143,13 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stop
 		w.blameGuest(own)
 	case exit.Signal != "":
 		w.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+exit.Signal)
+	case exit.Code == agents.ExitUnexpected && w.plan.Agent.Executor == evidence.ExecutorScript:
+		unexpected = true
 	case exit.Code != 0:
 		w.blame(evidence.ClassAgentError, evidence.ReasonExitCode, w.exited(exit.Code).Error())
 	}
 	w.keepOutput()
-	return used, nil
+	return used, unexpected, nil
 }
 
 // blameTime blames the agent for reaching a time limit.

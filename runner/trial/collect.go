@@ -104,7 +104,8 @@ func (c collector) collectOutput(name string) {
 }
 
 // collectWorkspace writes workspace.tar, with secrets replaced. If it cannot be collected
-// completely, no file is left. The agent is blamed for a workspace that is too large.
+// completely, no file is left. The agent is blamed for a workspace that is too large, and fails if
+// it removed or closed its workspace.
 func (c collector) collectWorkspace(ctx context.Context) error {
 	file, err := c.rec.Tree(evidence.WorkspaceFile)
 	if err != nil {
@@ -117,6 +118,9 @@ func (c collector) collectWorkspace(ctx context.Context) error {
 	err = c.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: c.shares.Agent, Fail: errTooLarge})
 	if errors.Is(err, errTooLarge) {
 		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
+	}
+	if errors.Is(err, sandbox.ErrUnreadable) {
+		c.blame(evidence.ClassFail, evidence.ReasonOutput, "the agent removed or closed its workspace")
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		if !defence.BoundedTrees {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
@@ -290,9 +291,8 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such command is mocked", http.StatusNotFound)
 		return
 	}
-	answer := c.plan.Commands[i].Answer(in, c.workspace)
-	done := evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: answer.Response}
-	if !c.keep(done) {
+	answer, kept := c.answer(c.plan.Commands[i], in)
+	if !kept {
 		http.Error(w, "the agent has started more commands than it may", http.StatusTooManyRequests)
 		return
 	}
@@ -302,19 +302,37 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Data: map[string]any{"args": in.Args, "exit_code": answer.ExitCode, "response_index": answer.Response},
 	})
 	w.Header().Set("Content-Type", "application/json")
+	if answer.Delay > 0 {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush() // the client waits as long as it takes
+		select {
+		case <-time.After(answer.Delay):
+		case <-r.Context().Done():
+			return
+		}
+	}
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// keep records an invocation. It reports whether that was within the limits.
-func (c *commands) keep(done evidence.CommandInvocation) bool {
+// answer returns the answer to an invocation of a command and records it. It reports whether that
+// was within the limits.
+func (c *commands) answer(mock cmdmock.Command, in cmdmock.Invocation) (cmdmock.Answer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	args, _ := json.Marshal(done.Args)
+	answer := mock.Answer(in, c.workspace, func(response int) (n int) {
+		for _, done := range c.invocations {
+			if done.Command == mock.Name && done.ResponseIndex == response {
+				n++
+			}
+		}
+		return n
+	})
+	args, _ := json.Marshal(in.Args)
 	if len(c.invocations) == maxInvocations || !c.shares.Agent.Take(3*evidence.CostOf(args)) {
-		return false
+		return answer, false
 	}
-	c.invocations = append(c.invocations, done)
-	return true
+	c.invocations = append(c.invocations, evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: answer.Response})
+	return answer, true
 }
 
 // finish writes the invocations to the trial's record, and the first command whose number of calls

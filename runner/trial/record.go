@@ -31,6 +31,7 @@ type recording struct {
 	canaries *canaryScanner // nil if the trial has no canaries
 	calls    *callWatch
 	acted    atomic.Bool // the agent wrote something, asked a model or called a tool
+	earlier  string      // the agent's output in the turns before the last
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
 	// from frames.jsonl, because messages may be larger than memory and graders see them
 	// redacted.
@@ -131,10 +132,16 @@ func (r *recording) overShare() string {
 	return fmt.Sprintf("the agent caused more than %d bytes of evidence, which is its share of the disk", r.shares.Agent.Max())
 }
 
-// keepFinal drops a final output that exceeds the agent's share, and blames the agent for that.
+// keepFinal divides an output on stdout into that of the last turn and of those before. It drops an
+// output that exceeds the agent's share, and blames the agent for that.
 func (r *recording) keepFinal() {
-	if len(r.record.FinalOutput) > 0 && !r.shares.Agent.Take(evidence.CostOf([]byte(r.record.FinalOutput))) {
-		r.record.FinalOutput = ""
+	all := r.record.FinalOutput
+	if last, ok := strings.CutPrefix(all, r.earlier); ok && r.earlier != "" && r.plan.Agent.SaysOnStdout() {
+		last = strings.TrimPrefix(last, "\n") // which separates turns
+		r.record.EarlierOutput, r.record.FinalOutput = strings.TrimSuffix(all, last), last
+	}
+	if len(all) > 0 && !r.shares.Agent.Take(evidence.CostOf([]byte(all))) {
+		r.record.EarlierOutput, r.record.FinalOutput = "", ""
 		r.gap(evidence.GapFinalOutput, errors.New("it does not fit into the agent's share of the disk"))
 	}
 	if why := r.overShare(); why != "" && r.record.Class == "" {
@@ -170,7 +177,7 @@ func (r *recording) redacted() evidence.Trial {
 		all.Add(found)
 		return asUTF8(cleaned)
 	}
-	for _, text := range []*string{&record.Prompt, &record.Signal, &record.FinalOutput} {
+	for _, text := range []*string{&record.Prompt, &record.Signal, &record.EarlierOutput, &record.FinalOutput} {
 		*text = clean(*text)
 	}
 	record.Message = shortened(record.Message)
@@ -242,8 +249,8 @@ func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err e
 			r.gap(name, errors.New("removed to make room"))
 		}
 	}
-	if len(r.record.FinalOutput) > 0 {
-		r.record.FinalOutput = ""
+	if len(r.record.EarlierOutput)+len(r.record.FinalOutput) > 0 {
+		r.record.EarlierOutput, r.record.FinalOutput = "", ""
 		r.gap(evidence.GapFinalOutput, errors.New("removed to make room"))
 	}
 	written = r.redacted()

@@ -133,7 +133,8 @@ func (h *runningServer) server(log io.Writer) proxy.Server {
 	case h.upstream != nil:
 		s.Upstream = h.upstream
 	case h.plan.Mock != nil:
-		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
+		player := h.plan.Mock.Play(h.mocked)
+		s.Launch = func(context.Context) (process.Process, error) { return player.Start(), nil }
 	default:
 		program := h.plan.Process(sandbox.LayoutOf(h.sandbox, h.plan.Name).Home)
 		s.Launch = func(ctx context.Context) (process.Process, error) { return h.sandbox.Start(ctx, h.plan.Name, program) }

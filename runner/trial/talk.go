@@ -31,7 +31,7 @@ type turnHandler struct {
 
 	responder *evidence.Responder // nil until it is first asked; guarded by mu
 	exchanges []grading.Exchange  // the conversation as the responder sees it; guarded by mu
-	earlier   string              // the agent's messages before the last turn; guarded by mu
+	earlier   string              // the agent's messages before this turn; guarded by mu
 	blame     string              // why the agent got no reply, or ""; guarded by mu
 }
 
@@ -54,7 +54,10 @@ func (t *turnHandler) turnEnded(ctx context.Context, said []byte) (prompt string
 		return "", false
 	}
 	t.err = err
-	return prompt, ok && err == nil
+	if ok = ok && err == nil; ok {
+		t.earlier = t.work.messagesIn(said)
+	}
+	return prompt, ok
 }
 
 func (t *turnHandler) next(ctx context.Context, said []byte) (prompt string, ok bool, err error) {
@@ -72,6 +75,7 @@ func (t *turnHandler) record() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	to := &t.work.record
+	t.work.earlier = t.earlier
 	to.Checkpoints, to.Responder, to.BetweenTurns = t.checkpoints, t.responder, t.clock.paused()
 	if t.blame != "" {
 		t.work.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
@@ -88,9 +92,7 @@ func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte
 		t.exchanges = []grading.Exchange{{Prompt: w.plan.Agent.Prompt}}
 	}
 	info := t.responder
-	whole := w.messagesIn(said)
-	clean, _ := w.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.earlier)))
-	t.earlier = whole
+	clean, _ := w.o.Secrets.Bytes([]byte(strings.TrimPrefix(w.messagesIn(said), t.earlier)))
 	t.exchanges[len(t.exchanges)-1].Said = string(clean)
 	if info.FollowupsSent == r.MaxFollowups {
 		info.Outcome = evidence.ResponderExhausted
@@ -199,7 +201,7 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 		return then, errors.Join(err, rec.Close())
 	}
 	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
-	at.record.BetweenTurns = t.clock.paused()
+	at.record.BetweenTurns, at.earlier = t.clock.paused(), t.earlier
 	now := &stage{recording: at, sandbox: w.sandbox, servers: w.servers.forCheckpoint(at)}
 	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
 	if err != nil {

@@ -133,8 +133,8 @@ func (r *recording) phases(ctx context.Context, down *teardown) error {
 	return nil
 }
 
-// work runs the agent, collects what it left, does what graders ask of servers, and measures
-// the resources used.
+// work runs the agent, collects what it left, does what graders ask of servers, runs the hooks after
+// the agent, whose doings graders thus do not see, and measures the resources used.
 func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	s.o.Entered(evidence.PhaseAgent)
 	ran, err := runAgent(ctx, s, e, down)
@@ -142,21 +142,26 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	if err != nil {
 		return err
 	}
-	if ran.over {
-		if err := (hooks{s, e.addresses}).after(ctx); err != nil {
-			return err
-		}
-	}
 	s.o.Entered(evidence.PhaseCollect)
 	if err := e.drain(ctx); err != nil {
 		return err
 	}
 	e.recordRefusals()
+	if ran.unexpected {
+		if err := s.judgeScript(); err != nil {
+			return err
+		}
+	}
 	if err := (collector{s}).collect(ctx); err != nil {
 		return err
 	}
 	if err := (asker{s}).askAll(ctx); err != nil {
 		return err
+	}
+	if ran.over {
+		if err := (hooks{s, e.addresses}).after(ctx); err != nil {
+			return err
+		}
 	}
 	return context.Cause(ctx)
 }

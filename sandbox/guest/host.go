@@ -323,6 +323,11 @@ func (g *Guest) Find(ctx context.Context, path string, w io.Writer) error {
 	return g.fetch(ctx, request{Verb: "find", Dir: path}, w)
 }
 
+// Refused is why a guest did not carry out a request. It is not trusted.
+type Refused string
+
+func (r Refused) Error() string { return string(r) }
+
 // receive copies data messages to w until EOF.
 func receive(l *link, w io.Writer) error {
 	for {
@@ -333,7 +338,7 @@ func receive(l *link, w io.Writer) error {
 		case k == kindEOF:
 			return nil
 		case k == kindError:
-			return errors.New(string(p))
+			return Refused(p)
 		case k != kindData:
 			return l.breach(fmt.Errorf("%w: message kind %d in data", ErrProtocol, k))
 		}

@@ -209,7 +209,11 @@ func (s *Sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) er
 	if err != nil {
 		return err
 	}
-	return c.Guest.Get(ctx, dir, sandbox.ContainerLayout().Ours(), w)
+	err = c.Guest.Get(ctx, dir, sandbox.ContainerLayout().Ours(), w)
+	if _, refused := errors.AsType[guest.Refused](err); refused {
+		return fmt.Errorf("%w: %w", sandbox.ErrUnreadable, err)
+	}
+	return err
 }
 
 // Find implements sandbox.Finder.

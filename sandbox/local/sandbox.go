@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -237,10 +238,14 @@ func (s *trialSandbox) Collect(ctx context.Context, container, dir string, w io.
 	}
 	root, err := s.root.OpenRoot(inRoot(dir))
 	if err != nil {
-		return fmt.Errorf("get %s: %w", dir, err)
+		return fmt.Errorf("get %s: %w: %w", dir, sandbox.ErrUnreadable, err)
 	}
 	defer func() { _ = root.Close() }()
-	if err := tree.Pack(root, s.Layout(container).Ours(), interruptibleWriter{ctx, w}); err != nil {
+	err = tree.Pack(root, s.Layout(container).Ours(), interruptibleWriter{ctx, w})
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("get %s: %w: %w", dir, sandbox.ErrUnreadable, err)
+	case err != nil:
 		return fmt.Errorf("get %s: %w", dir, err)
 	}
 	return nil

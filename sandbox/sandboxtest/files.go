@@ -141,11 +141,21 @@ func (s *suite) swapped(t *testing.T) {
 		return
 	}
 	var out bytes.Buffer
-	if err := sb.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, &out); err == nil {
-		t.Errorf("%d bytes were collected through a link", out.Len())
+	if err := sb.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, &out); !errors.Is(err, sandbox.ErrUnreadable) {
+		t.Errorf("%d bytes were collected through a link: %v", out.Len(), err)
 	}
 	if err := sb.Put(within(t), sandbox.Agent, sandbox.WorkspaceDir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
 		t.Error("a file was put through a link")
+	}
+}
+
+// closedPlace checks that a workspace that a program has closed is told from one that is not collected
+// for another reason.
+func (s *suite) closedPlace(t *testing.T) {
+	sb := s.stand(t)
+	s.say(t, sb, sandbox.Agent, "close", sandbox.LayoutOf(sb, sandbox.Agent).Workspace)
+	if err := sb.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, io.Discard); !errors.Is(err, sandbox.ErrUnreadable) {
+		t.Errorf("collected from a closed directory: %v", err)
 	}
 }
 

@@ -69,6 +69,7 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 		"several at once":  s.several,
 		"gone at the end":  s.goneAtTheEnd,
 		"collect into err": s.collectFails,
+		"a closed place":   s.closedPlace,
 	}
 	t.Run("alone", func(t *testing.T) {
 		for name, test := range alone {

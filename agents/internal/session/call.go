@@ -29,14 +29,27 @@ type Answer struct {
 	Message string          // of an error, unless the tool reports it
 }
 
-// Call makes one call within timeout.
+// Call makes one call within timeout, which does not include opening a session: the proxy
+// limits that.
 func (s *Servers) Call(ctx context.Context, c Call, timeout time.Duration) Answer {
-	ctx, cancel := withTimeout(ctx, timeout)
-	defer cancel()
+	a, err := s.call(ctx, c, timeout)
+	if errors.Is(err, transport.ErrSessionTerminated) {
+		a, _ = s.call(ctx, c, timeout)
+	}
+	return a
+}
+
+// call makes one call. If the server has ended the session it returns an error that wraps
+// [transport.ErrSessionTerminated]; the next call opens another one (2025-11-25
+// basic/transports, "Session Management").
+func (s *Servers) call(ctx context.Context, c Call, timeout time.Duration) (Answer, error) {
 	have, err := s.get(ctx, c.Server)
 	if err != nil {
-		return failed(ctx, err)
+		return failed(ctx, err), nil
 	}
+	ctx, cancel := withTimeout(ctx, timeout)
+	defer cancel()
+	inSession := have.wire.GetSessionId() != ""
 	have.wire.answer = nil
 	var request mcp.CallToolRequest
 	request.Params.Name = c.Tool
@@ -49,7 +62,10 @@ func (s *Servers) Call(ctx context.Context, c Call, timeout time.Duration) Answe
 	if a.Outcome == evidence.OutcomeTransportError {
 		s.drop(c.Server)
 	}
-	return a
+	if !inSession {
+		err = nil
+	}
+	return a, err
 }
 
 func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
@@ -68,21 +84,22 @@ func failed(ctx context.Context, err error) Answer {
 	return Answer{Outcome: evidence.OutcomeTransportError, Message: message}
 }
 
-// answered returns the answer to a call from the response on the wire and the client's error. A
-// response without error that the client rejects is an invalid result, or one that asks for
-// input, which nobody can give.
+// answered returns the answer to a call from the response on the wire and the client's error. The
+// result counts as package capture takes it, even if the client rejects it, such as one without
+// content. One that asks for input fails, since nobody can give it.
 func answered(ctx context.Context, response *transport.JSONRPCResponse, err error) Answer {
 	switch {
 	case response == nil || response.Error == nil && response.Result == nil:
 		return failed(ctx, err)
 	case response.Error != nil:
 		return Answer{Outcome: refused(response.Error), Code: response.Error.Code, Message: response.Error.Message}
-	case err != nil:
-		return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: err.Error()}
 	}
 	var result map[string]json.RawMessage
 	if jsontext.Unmarshal(response.Result, &result) != nil || result == nil {
 		return Answer{Outcome: evidence.OutcomeProtocolError, Message: "the result is not an object"}
+	}
+	if err != nil && jsontext.Text(result["resultType"]) == "input_required" {
+		return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: err.Error()}
 	}
 	switch string(result["isError"]) {
 	case "", "false":
@@ -128,9 +145,11 @@ func (e *ListError) Error() string { return e.Message }
 // Tools lists a server's tools within timeout, without those that cannot be called over HTTP. Its
 // errors are of type [*ListError].
 func (s *Servers) Tools(ctx context.Context, server string, timeout time.Duration) ([]Tool, error) {
-	ctx, cancel := withTimeout(ctx, timeout)
-	defer cancel()
-	tools, err := s.list(ctx, server)
+	tools, err := s.list(ctx, server, timeout)
+	if errors.Is(err, transport.ErrSessionTerminated) {
+		s.drop(server)
+		tools, err = s.list(ctx, server, timeout)
+	}
 	if err != nil {
 		a := failed(ctx, err)
 		return nil, &ListError{Outcome: a.Outcome, Message: a.Message}
@@ -138,11 +157,13 @@ func (s *Servers) Tools(ctx context.Context, server string, timeout time.Duratio
 	return tools, nil
 }
 
-func (s *Servers) list(ctx context.Context, server string) ([]Tool, error) {
+func (s *Servers) list(ctx context.Context, server string, timeout time.Duration) ([]Tool, error) {
 	have, err := s.get(ctx, server)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := withTimeout(ctx, timeout)
+	defer cancel()
 	var tools []Tool
 	var request mcp.ListToolsRequest
 	for seen := map[mcp.Cursor]bool{}; ; {

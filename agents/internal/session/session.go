@@ -1,7 +1,7 @@
 // Package session manages an agent's MCP sessions with the servers of its mcp.json.
 //
-// It does not answer requests of servers (sampling, elicitation, roots), does not retry, and
-// does not evaluate responses.
+// It does not answer requests of servers (sampling, elicitation, roots), and does not evaluate
+// responses. It repeats a request only in a new session, if the server has ended the old one.
 package session
 
 import (
@@ -50,7 +50,7 @@ func New(configPath, client string, early []string) *Servers {
 		configPath: configPath,
 		early:      early,
 		// Servers are names of the task network, so the environment's proxies are ignored.
-		http: &http.Client{Transport: &http.Transport{}},
+		http: &http.Client{Transport: tidy{&http.Transport{}}},
 		open: map[string]conversation{},
 	}
 }

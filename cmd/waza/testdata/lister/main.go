@@ -49,6 +49,8 @@ func main() {
 
 func list(how string, id json.RawMessage, lists int) {
 	switch tools := honest; how {
+	case "quits":
+		os.Exit(1)
 	case "cycle":
 		answer(id, `{"tools":[`+honest+`],"nextCursor":"again"}`)
 	case "poisoned":

@@ -40,6 +40,7 @@ func main() {
 		"read":  read,
 		"tree":  tree,
 		"swap":  swap,
+		"close": func(a []string) error { return os.Chmod(a[0], 0) },
 		"visit": visit,
 		"fetch": func(a []string) error { return fetch(a[0]) },
 		"serve": serve,

@@ -1,0 +1,104 @@
+package agents
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/agents/input"
+	"github.com/waza-isolate/waza/agents/transcript"
+)
+
+// mock answers each prompt without a model or tools, to try out the rest of an eval. Its
+// wording is that of upstream waza: it repeats the prompt, what the task says of itself, and the
+// beginnings of the task's files.
+func mock(in input.Input, stdout, events io.Writer) error {
+	w := transcript.NewWriter(events)
+	about, err := aboutTask(in)
+	say := func(prompt string) error {
+		answer := "Mock response for: " + prompt + about
+		w.Prompt(prompt)
+		w.Say(answer)
+		_, err := io.WriteString(stdout, answer)
+		return err
+	}
+	if err == nil {
+		err = say(in.Prompt)
+	}
+	for err == nil && in.Next != nil {
+		prompt, ended := in.Next()
+		if errors.Is(ended, io.EOF) {
+			break
+		}
+		if err = ended; err == nil {
+			err = say(prompt)
+		}
+	}
+	return errors.Join(err, w.Err())
+}
+
+// maxPreview is how many bytes of a file mock repeats.
+const maxPreview = 1024
+
+// aboutTask returns what mock says after each prompt.
+func aboutTask(in input.Input) (string, error) {
+	var all strings.Builder
+	for _, one := range []struct{ label, text string }{{"Task", in.TaskName}, {"Description", in.Description}} {
+		if one.text != "" {
+			fmt.Fprintf(&all, "\n%s: %s", one.label, one.text)
+		}
+	}
+	var context map[string]json.RawMessage
+	if len(in.Context) > 0 {
+		if err := json.Unmarshal(in.Context, &context); err != nil {
+			return "", fmt.Errorf("the task's context: %w", err)
+		}
+	}
+	for i, name := range slices.Sorted(maps.Keys(context)) {
+		if i == 0 {
+			all.WriteString("\nContext:")
+		}
+		var text string
+		if json.Unmarshal(context[name], &text) != nil {
+			text = string(context[name])
+		}
+		fmt.Fprintf(&all, "\n  %s: %s", name, text)
+	}
+	if len(in.Files) == 0 {
+		return all.String(), nil
+	}
+	fmt.Fprintf(&all, "\nAnalyzed %d file(s):", len(in.Files))
+	workspace, err := os.OpenRoot(in.Workspace)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = workspace.Close() }()
+	for _, name := range in.Files {
+		fmt.Fprintf(&all, "\n  - %s%s", name, beginning(workspace, name))
+	}
+	return all.String(), nil
+}
+
+// beginning returns the beginning of a file on a line of its own, or nothing if it is empty, or a hook
+// removed it.
+func beginning(workspace *os.Root, name string) string {
+	file, err := workspace.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	begins, err := io.ReadAll(io.LimitReader(file, maxPreview+1))
+	if err != nil || len(begins) == 0 {
+		return ""
+	}
+	end := ""
+	if len(begins) > maxPreview {
+		begins, end = begins[:maxPreview], "...(truncated)"
+	}
+	return "\n" + strings.ToValidUTF8(string(begins), "\uFFFD") + end
+}

@@ -1,0 +1,61 @@
+package runner
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/inspection"
+)
+
+// maxSeen is how many runs and inspections are looked at for what servers list.
+const maxSeen = 20
+
+// seen is what a server listed in a run or an inspection.
+type seen struct {
+	tools []string
+	dir   string
+}
+
+// lastSeen returns what a server of an eval listed in the last run of it here, or in the last
+// inspection for it. What cannot be read has seen nothing.
+func lastSeen(evalPath, evalName, server string) (last seen) {
+	all, _ := filepath.Glob(filepath.Join(ownDir, "*", "[0-9]*"))
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(filepath.Base(b), filepath.Base(a)) }) // the newest first
+	for _, last.dir = range all[:min(len(all), maxSeen)] {
+		for _, trial := range trialsFor(last.dir, evalPath, evalName, server) {
+			catalogs, err := trial.Catalogs()
+			if err != nil {
+				continue
+			}
+			for _, c := range catalogs {
+				for _, tool := range c.Tools {
+					if c.Server == server && c.Complete && !slices.Contains(last.tools, tool.Name) {
+						last.tools = append(last.tools, tool.Name)
+					}
+				}
+			}
+		}
+		if len(last.tools) > 0 {
+			break
+		}
+	}
+	return last
+}
+
+// trialsFor returns the evidence on a server in a run of an eval, or in an inspection for it.
+func trialsFor(dir, evalPath, evalName, server string) []evidence.Dir {
+	if filepath.Base(filepath.Dir(dir)) == "inspections" {
+		var report struct{ Source string }
+		if err := evidence.ReadJSON(dir, inspection.File, &report); err == nil && (report.Source == "waza init" || report.Source == evalPath) {
+			return []evidence.Dir{evidence.Dir(filepath.Join(dir, server))}
+		}
+		return nil
+	}
+	if record, err := ReadRecord(dir); err != nil || record.Eval.Name != evalName {
+		return nil
+	}
+	trials, _ := Trials(dir)
+	return trials
+}
