@@ -8,7 +8,7 @@ import (
 func TestRead(t *testing.T) {
 	for content, want := range map[string]Skill{
 		"---\nname: a\ndescription: b\n---\nbody":                          {"a", "b"},
-		"\ufeff---\r\nname: a\r\ndescription: \"b\r\n  c\"\r\n---\r\nbody": {"a", "b c"},
+		"---\r\nname: a\r\ndescription: \"b\r\n  c\"\r\n---\r\nbody": {"a", "b c"},
 		"---\nname: 007\ndescription: b\tc\nmetadata: {tags: [1]}\n---\n":  {"007", "b\tc"},
 		"---\nname: a\ndescription: b: c\n---\n":                           {"a", "b: c"},
 		"---\nname: a\ndescription: >-\n  b\n  c\n---\n":                   {"a", "b c"},
