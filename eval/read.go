@@ -297,13 +297,14 @@ func (l *loader) rows(yield func(*Task) bool) {
 		doc.Problemf(at, "tasks_from %q has no column prompt; it has %q", e.TasksFrom, rows[0])
 		return
 	}
+	common := tableOf(rows)
 	read := 0
 	for i, cells := range rows[1:] {
 		number := i + 1
 		if to > 0 && (number < from || number > to) {
 			continue
 		}
-		if task := l.row(file, number, rows, cells); task != nil {
+		if task := l.row(file, number, common, cells); task != nil {
 			if read++; !yield(task) {
 				return
 			}
@@ -315,29 +316,46 @@ func (l *loader) rows(yield func(*Task) bool) {
 	}
 }
 
+// table is what the rows of a CSV file have in common.
+type table struct {
+	columns []string
+	named   map[string]int // how many rows have a name, in lower case
+}
+
+func tableOf(rows [][]string) table {
+	t := table{rows[0], map[string]int{}}
+	if at := slices.Index(t.columns, "name"); at >= 0 {
+		for _, cells := range rows[1:] {
+			t.named[strings.ToLower(cells[at])]++
+		}
+	}
+	return t
+}
+
 // row returns the task of one row, or nil if it cannot be read.
-func (l *loader) row(file string, number int, rows [][]string, cells []string) *Task {
+func (l *loader) row(file string, number int, common table, cells []string) *Task {
 	task := &Task{Path: file, line: number + 1, vars: maps.Clone(l.eval.Inputs)} // below the names of columns
 	if task.vars == nil {
 		task.vars = map[string]string{}
 	}
-	for i, column := range rows[0] {
+	for i, column := range common.columns {
 		task.vars[column] = cells[i]
 	}
-	label, name := fmt.Sprintf("%s (row %d)", file, number), task.vars["name"]
+	place := fmt.Sprintf("%s (row %d)", file, number)
 	if strings.TrimSpace(task.vars["prompt"]) == "" {
-		l.fail(strictyaml.Errors{{File: label, Message: "this row has no prompt; write one, or remove the row", Class: strictyaml.ErrInvalid}})
+		l.fail(strictyaml.Errors{{File: place, Message: "this row has no prompt; write one, or remove the row", Class: strictyaml.ErrInvalid}})
 		return nil
 	}
-	if at := slices.Index(rows[0], "name"); slices.ContainsFunc(rows[1:], func(row []string) bool { return at >= 0 && &row[0] != &cells[0] && strings.EqualFold(row[at], name) }) {
-		name = "" // of several rows
+	name := task.vars["name"]
+	if common.named[strings.ToLower(name)] > 1 {
+		name = ""
 	}
 	text, err := json.Marshal(map[string]any{
 		"id": cmp.Or(task.vars["id"], name, fmt.Sprintf("row-%d", number)), "name": cmp.Or(task.vars["name"], task.vars["id"]),
 		"inputs": map[string]any{"prompt": task.vars["prompt"]},
 	})
 	if err == nil {
-		task.doc, err = strictyaml.Parse(label, text)
+		task.doc, err = strictyaml.Parse(place, text)
 	}
 	if err != nil {
 		l.fail(err)

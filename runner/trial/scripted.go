@@ -10,7 +10,7 @@ import (
 // judgeScript judges a script that ended because a server did not answer as expected: the server is
 // what a script tests, so the trial fails with what the script said of the answer. If the server's
 // process ended during the call, the outcome is server_error. The agent's sessions must have ended.
-func (s *stage) judgeScript() error {
+func judgeScript(s *stage) error {
 	dir := evidence.Dir(s.rec.Dir())
 	captured, err := s.captured()
 	if err != nil {

@@ -148,7 +148,7 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	}
 	e.recordRefusals()
 	if ran.unexpected {
-		if err := s.judgeScript(); err != nil {
+		if err := judgeScript(s); err != nil {
 			return err
 		}
 	}
