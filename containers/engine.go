@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -206,7 +207,7 @@ func contextHost(dir, name string) string {
 }
 
 func readInto(path string, v any) {
-	if data, err := os.ReadFile(path); err == nil {
+	if data, err := files.Read(path, 1<<20); err == nil {
 		_ = json.Unmarshal(data, v)
 	}
 }

@@ -105,7 +105,7 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 		if !files.IsInside(path.Clean(cwd)) {
 			return // checked with the server
 		}
-		names, err := filesBelow(filepath.Join(dir, cwd), func(_ string, entry fs.DirEntry) bool { return !entry.IsDir() && !entry.Type().IsRegular() })
+		names, err := filesBelow(filepath.Join(dir, cwd), func(_ string, entry fs.DirEntry) bool { return entry.Type() == fs.ModeSymlink })
 		if err != nil {
 			at := strictyaml.Path{"config", "mcp_servers", name, "cwd"}
 			doc.Problemf(at, "%s: directory %q of the eval's directory cannot be copied into the server's container: %v", at, cwd, err)
@@ -118,7 +118,7 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 	} else {
 		for _, arg := range s.Args {
 			if rel := strings.TrimPrefix(arg, "./"); files.IsInside(rel) {
-				if info, err := os.Stat(filepath.Join(dir, rel)); err == nil && info.Mode().IsRegular() {
+				if info, err := os.Stat(filepath.Join(dir, rel)); err == nil && !info.IsDir() {
 					brought[path.Join(home, rel)] = rel
 				}
 			}

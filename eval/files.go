@@ -87,6 +87,15 @@ func (s Source) read(most int64) ([]byte, error) {
 	return content, nil
 }
 
+// readText is like read for a text file.
+func (s Source) readText(most int64) ([]byte, error) {
+	content, err := s.read(most)
+	if err != nil {
+		return nil, err
+	}
+	return files.Text(content)
+}
+
 // Sources finds files next to the eval, including those in directories. Keys are absolute
 // paths in a container. A file that is listed itself replaces one from a directory.
 func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
@@ -229,11 +238,7 @@ func readBelow(dir, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := source.read(maxPromptFile)
-	if err != nil {
-		return nil, err
-	}
-	return files.Text(content)
+	return source.readText(maxPromptFile)
 }
 
 // filesBelow lists the files below a directory by their slash-separated paths in it, without

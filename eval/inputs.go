@@ -3,7 +3,6 @@ package eval
 import (
 	"cmp"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -56,7 +55,7 @@ func (r resolver) contextDir() string {
 // statIn returns the info of a slash-separated path below a directory. A link that leads out
 // is not followed.
 func statIn(dir, name string) (fs.FileInfo, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := files.Root(dir)
 	if err != nil {
 		return nil, err
 	}

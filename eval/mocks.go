@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -79,7 +78,7 @@ func mockFixtures(e *Eval, name string, to *mock.Server) error {
 	if !files.IsInside(dir) {
 		return errors.New("fixtures must be a directory in the eval's: a relative path that does not lead out")
 	}
-	root, err := os.OpenRoot(e.Dir())
+	root, err := files.Root(e.Dir())
 	if err != nil {
 		return err
 	}

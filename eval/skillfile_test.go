@@ -10,7 +10,7 @@ import (
 func TestFrontMatter(t *testing.T) {
 	for content, want := range map[string]string{
 		"---\nname: a\ndescription: b\n---\nbody":                 "",
-		"\uFEFF---\r\nname: a\r\ndescription: b\r\n---\r\n":       "",
+		"---\r\nname: a\r\ndescription: b\r\n---\r\n":             "",
 		"---\nname: a\ndescription: b\n---":                       "",
 		"---\nname: a\ndescription: Does this: and that\n---\n":   "",
 		"---\nname: 7\ndescription: b\nallowed-tools: [x]\n---\n": "",

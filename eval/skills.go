@@ -52,7 +52,7 @@ func (s Skill) Body() (string, error) {
 	if i < 0 {
 		return "", fmt.Errorf("skill %s has no %s", s.Name, frontmatter.SkillFile)
 	}
-	content, err := s.Files[i].Source.read(maxSkillFile)
+	content, err := s.Files[i].Source.readText(maxSkillFile)
 	if err != nil {
 		return "", fmt.Errorf("skill %s: %s %w", s.Name, frontmatter.SkillFile, err)
 	}
@@ -191,7 +191,7 @@ func readAgent(dir, file string) (Skill, error) {
 	if err != nil {
 		return Skill{}, err
 	}
-	content, err := source.read(maxSkillFile)
+	content, err := source.readText(maxSkillFile)
 	if err != nil {
 		return Skill{}, err
 	}
@@ -233,7 +233,7 @@ func skillsBelow(dir string) (found []string, err error) {
 
 func hasSkillFile(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, frontmatter.SkillFile))
-	return err == nil && info.Mode().IsRegular()
+	return err == nil && !info.IsDir()
 }
 
 // readNamed reads a skill that the eval's files name.
@@ -267,7 +267,7 @@ func readSkillFile(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	content, err := source.read(maxSkillFile)
+	content, err := source.readText(maxSkillFile)
 	return string(content), err
 }
 

@@ -84,10 +84,7 @@ func openPlain(dir, name string) (*os.File, error) {
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("%s names %q, which is not in it: %w", dir, name, ErrNotPlain)
 	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() { // opening a pipe would block until something writes to it
-		return nil, errors.Join(err, syscall.ENOTDIR)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := files.Root(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/frontmatter"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
@@ -84,13 +84,14 @@ func (c *PromptConfig) Files() []string {
 }
 
 // Hold reads the rubric's file: Markdown, which front matter may precede.
-func (c *PromptConfig) Hold(files map[string][]byte) error {
+func (c *PromptConfig) Hold(held map[string][]byte) error {
 	for _, name := range c.Files() {
-		content := string(files[name])
-		if !utf8.ValidString(content) {
-			return fmt.Errorf("rubric: file %s is not UTF-8 text", quote(name))
+		text, err := files.Text(held[name])
+		if err != nil {
+			return fmt.Errorf("rubric: file %s %w", quote(name), err)
 		}
-		if strings.HasPrefix(strings.TrimPrefix(content, "\uFEFF"), "---") {
+		content := string(text)
+		if strings.HasPrefix(content, "---") {
 			_, body, err := frontmatter.Read(content)
 			if err != nil {
 				return fmt.Errorf("rubric: file %s %w", quote(name), err)

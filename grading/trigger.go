@@ -2,12 +2,14 @@ package grading
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/frontmatter"
 )
 
@@ -45,8 +47,12 @@ func (c *TriggerConfig) Files() []string {
 }
 
 // Hold reads the SKILL.md. One without any words is refused.
-func (c *TriggerConfig) Hold(files map[string][]byte) error {
-	content := string(files[c.Files()[0]])
+func (c *TriggerConfig) Hold(held map[string][]byte) error {
+	text, err := files.Text(held[c.Files()[0]])
+	if err != nil {
+		return fmt.Errorf("skill_path: file %s %w", quote(c.Files()[0]), err)
+	}
+	content := string(text)
 	skill, body, err := frontmatter.Read(content)
 	if err != nil { // then all of it is its body
 		body = content

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -87,7 +88,7 @@ func FindRecipe(dir, dockerfile string) (Recipe, error) {
 	}
 	has := func(name string) bool {
 		info, err := os.Stat(filepath.Join(dir, name))
-		return err == nil && info.Mode().IsRegular()
+		return err == nil && !info.IsDir()
 	}
 	if dockerfile != "" && !has(dockerfile) {
 		return "", fmt.Errorf("%s has no file %s", dir, dockerfile)
@@ -115,7 +116,7 @@ type Manifest struct {
 func Manifests(dir fs.FS) (found []Manifest) {
 	for _, m := range []Manifest{{"package.json", ByNode}, {"go.mod", ByGo}, {"pyproject.toml", ByPython}, {"requirements.txt", ByPython}} {
 		info, err := fs.Stat(dir, m.Name)
-		if err == nil && info.Mode().IsRegular() && (len(found) == 0 || found[len(found)-1].Recipe != m.Recipe) {
+		if err == nil && !info.IsDir() && (len(found) == 0 || found[len(found)-1].Recipe != m.Recipe) {
 			found = append(found, m)
 		}
 	}
@@ -171,7 +172,7 @@ func (s *Source) packages() *Source {
 		Workspaces                                          any
 		Dependencies, DevDependencies, OptionalDependencies map[string]string
 	}
-	data, err := os.ReadFile(filepath.Join(s.dir, "package.json"))
+	data, err := files.Read(filepath.Join(s.dir, "package.json"), maxManifest)
 	if err != nil || json.Unmarshal(data, &project) != nil || project.Workspaces != nil {
 		return nil
 	}

@@ -2,7 +2,6 @@ package images
 
 import (
 	"archive/tar"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -29,6 +28,7 @@ const (
 	maxSourceBytes = 1 << 30
 	maxSourceFiles = 100_000
 	maxDockerfile  = 1 << 20
+	maxManifest    = 16 << 20
 )
 
 // ignored returns what to omit from the context: files that may contain secrets, files
@@ -40,13 +40,17 @@ func (s *Source) ignored(root *os.Root) (*patternmatcher.PatternMatcher, error) 
 		patterns = append(patterns, "**/node_modules", "**/.venv", "**/venv", "**/__pycache__")
 	}
 	for _, name := range []string{s.build.Dockerfile + ".dockerignore", ".dockerignore"} {
-		data, err := root.ReadFile(name)
+		file, err := files.OpenAt(root, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		own, parseErr := ignorefile.ReadAll(bytes.NewReader(data))
-		if err = errors.Join(err, parseErr); err != nil {
-			return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(s.name, name), err)
+		var own []string
+		if err == nil {
+			own, err = ignorefile.ReadAll(file)
+			err = errors.Join(err, file.Close())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(s.name, name), files.Cause(err))
 		}
 		patterns = append(patterns, own...)
 		break
@@ -77,7 +81,7 @@ func firstChange(before, after []mark) string {
 
 // pack writes the directory's files to a tar and returns their digest. It follows no links.
 func (s *Source) pack(w *tar.Writer) (digest string, marks []mark, err error) {
-	root, err := os.OpenRoot(s.dir)
+	root, err := files.Root(s.dir)
 	if err != nil {
 		return "", nil, fmt.Errorf("directory %s cannot be read: %w", s.name, err)
 	}
@@ -192,7 +196,7 @@ func (p *sourcePacker) entry(name string, entry fs.DirEntry) error {
 	case 0:
 		return p.file(name)
 	}
-	return nil // sockets, pipes and devices are skipped
+	return fmt.Errorf("%s %w; remove it, or name it in .dockerignore", name, files.ErrNotRegular)
 }
 
 func (p *sourcePacker) dir(name string) error {
@@ -213,7 +217,7 @@ func (p *sourcePacker) link(name string) error {
 }
 
 func (p *sourcePacker) file(name string) error {
-	file, err := p.root.Open(name)
+	file, err := files.OpenAt(p.root, name)
 	if err != nil {
 		return err
 	}

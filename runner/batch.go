@@ -150,7 +150,7 @@ func (b Batch) plan(ctx context.Context, eval string, set func(*Request)) (*Job,
 		q.Omit = []string{b.Dir, b.Dir + baselineSuffix}
 	}
 	set(&q)
-	j, err := Load(q)
+	j, err := Load(ctx, q)
 	if err == nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -70,4 +71,37 @@ func TestRunAll_Packages(t *testing.T) {
 	if diff := cmp.Diff([]string{"run 1 of 2: mock small", "run 2 of 2: mock large", "run 2 failed as run 1 did"}, said); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Who interrupts a run while its files are read, on a file system that does not answer, waits for nothing.
+func TestLoadEndsWithItsContext(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"eval.yaml": "name: e\nconfig: {executor: mock}\ntasks: [task.yaml]\n", "task.yaml": "{id: x, inputs: {prompt: p}}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	why := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	answer, ended := make(chan struct{}), make(chan struct{})
+	_, err := Load(ctx, Request{
+		Eval: filepath.Join(dir, "eval.yaml"), Start: dir,
+		Host: Host{Lookup: func(string) (string, bool) { return "", false }, Notice: func([]*strictyaml.Error) {}, Host: trial.Host{Secrets: &redact.Set{}}},
+		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
+			defer close(ended)
+			cancel(why)
+			<-answer
+			return nil, why
+		},
+	})
+	if !errors.Is(err, why) {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+		t.Error("Load waited")
+	default:
+	}
+	close(answer)
+	<-ended
 }

@@ -59,7 +59,7 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 		out, err := r.conclude(ctx, record, left)
 		return nil, out, err
 	}
-	j, err := r.load(record)
+	j, err := r.load(ctx, record)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
@@ -78,7 +78,7 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 }
 
 // load plans the run again. It fails if the plan differs from the original one.
-func (r Resumption) load(record Record) (*Job, error) {
+func (r Resumption) load(ctx context.Context, record Record) (*Job, error) {
 	if build := r.Build(); record.Waza != r.Waza || record.Build != build {
 		return nil, mistake("the run was started by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or start a new run",
 			record.Waza, record.Build, r.Waza, build)
@@ -101,7 +101,7 @@ func (r Resumption) load(record Record) (*Job, error) {
 	}
 	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return sameTasks(tasks, record.Tasks) }
 	q.ID, q.Omit = record.ID, []string{r.Dir}
-	return Load(q)
+	return Load(ctx, q)
 }
 
 // conclude ends a run that has no trial left. If the run was killed before it was sealed, it is

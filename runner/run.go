@@ -66,13 +66,27 @@ func (o Outcome) ExitCode() int { return o.Results.ExitCode(o.Record.Planned(), 
 func (o Outcome) View() view.Run { return o.Record.View(o.Dir, o.Results) }
 
 // Load reads an eval and plans its trials. It starts nothing. Errors in the request or in files
-// are of type [Mistake] or [strictyaml.Errors].
-func Load(q Request) (*Job, error) {
-	j, err := readJob(q)
-	if err != nil {
-		return nil, err
+// are of type [Mistake] or [strictyaml.Errors]. If ctx ends, Load returns at once, even while a
+// file system does not answer.
+func Load(ctx context.Context, q Request) (*Job, error) {
+	type loaded struct {
+		job *Job
+		err error
 	}
-	return j, j.plan()
+	done := make(chan loaded, 1)
+	go func() {
+		j, err := readJob(q)
+		if err == nil {
+			err = j.plan()
+		}
+		done <- loaded{j, err}
+	}()
+	select {
+	case l := <-done:
+		return l.job, l.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // readJob is [Load] without the plan.

@@ -137,7 +137,7 @@ func TestParcelIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			j, err := Load(Request{
+			j, err := Load(t.Context(), Request{
 				Eval: "eval.yaml", Choices: Choices{Isolated: true, On: eval.OnKubernetes}, Shards: 1, Start: dir,
 				Host: Host{
 					Lookup: func(string) (string, bool) { return "", false }, CheckScript: func(*strictyaml.Document, ...any) {},

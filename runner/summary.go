@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
@@ -223,10 +224,7 @@ func ReadEntry(path string) (results.Entry, error) {
 	}
 	dir, open := path, func() (*os.File, error) { return evidence.Open(path, ResultsFile) }
 	if !info.IsDir() {
-		dir, open = filepath.Dir(path), func() (*os.File, error) { return os.Open(path) }
-		if !info.Mode().IsRegular() {
-			return entry, fmt.Errorf("%s is not a file", path)
-		}
+		dir, open = filepath.Dir(path), func() (*os.File, error) { return files.Open(path) }
 	}
 	record, unread := ReadRecord(dir)
 	if unread == nil {

@@ -74,7 +74,7 @@ func IsProgram(name string) bool {
 
 func isFile(dir fs.FS, name string) bool {
 	info, err := fs.Stat(dir, name)
-	return err == nil && info.Mode().IsRegular()
+	return err == nil && !info.IsDir()
 }
 
 // IsSource reports whether a command starts a program of a directory: an interpreter with a file

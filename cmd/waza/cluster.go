@@ -160,7 +160,7 @@ func runShard(s *state) error {
 			}
 		}, end
 	}
-	job, err := runner.Load(q)
+	job, err := runner.Load(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -305,7 +305,7 @@ func (s *state) readOverlay(c *cli.Command) (*mcpconfig.ClientFile, error) {
 }
 
 func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
-	data, err := files.ReadNamed(path, strictyaml.MaxBytes)
+	data, err := files.Read(path, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, usage("--mcp: %w", err)
 	}

@@ -207,7 +207,7 @@ func exportImages(ctx context.Context, s *state, c *cli.Command, export func(con
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	q := runner.Request{Eval: path, Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, false)}
-	job, err := runner.Load(q)
+	job, err := runner.Load(ctx, q)
 	if err != nil {
 		return withExitCode(err)
 	}

@@ -456,8 +456,11 @@ const watchTime = 200 * time.Millisecond
 
 // skill returns the name of the skill in the eval's directory, or "".
 func (b *newEval) skill() string {
-	data, err := files.ReadNamed(filepath.Join(b.dir, frontmatter.SkillFile), strictyaml.MaxBytes)
+	data, err := files.Read(filepath.Join(b.dir, frontmatter.SkillFile), strictyaml.MaxBytes)
 	if err != nil {
+		return ""
+	}
+	if data, err = files.Text(data); err != nil {
 		return ""
 	}
 	skill, _, err := frontmatter.Read(string(data))

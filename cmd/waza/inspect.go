@@ -204,7 +204,7 @@ func findTarget(s *state, c *cli.Command) (target, error) {
 		return singleTarget(name, server, servers)
 	}
 	name := args[0]
-	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
 		return fileTarget(s, name, servers, image)
 	}
 	if mcpconfig.CheckName(name) != nil || strings.ContainsAny(name, `./\`) {
@@ -256,7 +256,7 @@ func clientTarget(s *state, file, image string) (target, error) {
 // clientsFile reads a client's configuration file. It rejects other files, such as a program
 // that was meant as a command.
 func clientsFile(file string) ([]byte, error) {
-	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
+	data, err := files.Read(file, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, usage("%w", err)
 	}

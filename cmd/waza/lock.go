@@ -38,16 +38,23 @@ func lockCommand(s *state) *cli.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := interruptible(ctx, s.stderr)
-			defer stop()
-			for _, path := range evals {
-				e, tasks, err := eval.Load(path, eval.Options{
+			type loaded struct {
+				eval  *eval.Eval
+				tasks []eval.ResolvedTask
+			}
+			all := make([]loaded, len(evals))
+			for i, path := range evals {
+				all[i].eval, all[i].tasks, err = eval.Load(path, eval.Options{
 					ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: script.Check,
 				})
 				if err != nil {
 					return &exitError{exitUsage, err}
 				}
-				if err := lockPackages(ctx, s, e, tasks, c.Bool("update")); err != nil {
+			}
+			ctx, stop := interruptible(ctx, s.stderr)
+			defer stop()
+			for _, l := range all {
+				if err := lockPackages(ctx, s, l.eval, l.tasks, c.Bool("update")); err != nil {
 					return err
 				}
 			}

@@ -41,7 +41,7 @@ func modelStubCommand(s *state) *cli.Command {
 }
 
 func serveStub(ctx context.Context, s *state, file, address string) error {
-	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
+	data, err := files.Read(file, strictyaml.MaxBytes)
 	if err != nil {
 		return usage("the script: %w", err)
 	}

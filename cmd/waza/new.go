@@ -83,7 +83,7 @@ func openEval(c *cli.Command) (*evalEdit, error) {
 		return nil, usage("--eval: %w", err)
 	}
 	a := &evalEdit{path: path}
-	if a.data, err = files.ReadNamed(a.path, strictyaml.MaxBytes); err != nil {
+	if a.data, err = files.Read(a.path, strictyaml.MaxBytes); err != nil {
 		return nil, usage("--eval: %w", err)
 	}
 	if a.doc, err = strictyaml.Parse(a.path, a.data); err != nil {

@@ -30,20 +30,30 @@ func Open(path string) (*os.File, error) { return regular(os.OpenFile(path, wait
 
 // OpenIn is like [Open] for a path in a directory, which links on the way do not leave.
 func OpenIn(dir, path string) (*os.File, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := Root(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
+	return OpenAt(root, path)
+}
+
+// OpenAt is like [Open] for a path in an open directory, which links on the way do not leave.
+func OpenAt(root *os.Root, path string) (*os.File, error) {
 	return regular(root.OpenFile(path, waitless, 0))
+}
+
+// Root is like [os.OpenRoot], but never waits for a pipe.
+func Root(dir string) (*os.Root, error) {
+	return os.OpenRoot(filepath.Clean(dir) + "/") // whatever else is there is opened by no system
 }
 
 const waitless = os.O_RDONLY | syscall.O_NONBLOCK
 
 // regular closes what was opened if it is not a regular file.
 func regular(file *os.File, err error) (*os.File, error) {
-	if errors.Is(err, syscall.ENXIO) { // a socket, or a device without a driver
-		return nil, ErrNotRegular
+	if of, ok := errors.AsType[*fs.PathError](err); ok && of.Err == syscall.ENXIO { // a socket, or a device without a driver
+		of.Err = ErrNotRegular
 	}
 	if err != nil {
 		return nil, err
@@ -82,19 +92,13 @@ func Text(content []byte) ([]byte, error) {
 
 // Read reads a regular file of up to most bytes. It never blocks on a pipe or device. Its
 // errors are [*fs.PathError].
-func Read(path string, most int64) ([]byte, error) { return read(Open, path, most) }
-
-// ReadNamed is like [Read] for a file named by the user on a command line, which may be a
-// pipe.
-func ReadNamed(path string, most int64) ([]byte, error) { return read(os.Open, path, most) }
-
-func read(open func(string) (*os.File, error), path string, most int64) (_ []byte, err error) {
+func Read(path string, most int64) (_ []byte, err error) {
 	defer func() {
 		if err != nil {
 			err = &fs.PathError{Op: "read", Path: path, Err: Cause(err)}
 		}
 	}()
-	file, err := open(path)
+	file, err := Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ var errNone = errors.New("does not begin with front matter: name and description
 
 // split returns the front matter of a file and the text after it.
 func split(content string) (said, body string, ok bool) {
-	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
+	content = strings.ReplaceAll(content, "\r\n", "\n")
 	rest, begins := strings.CutPrefix(content, "---\n")
 	said, body, ends := strings.Cut("\n"+rest, "\n---")
 	if !begins || !ends {

@@ -7,13 +7,13 @@ import (
 
 func TestRead(t *testing.T) {
 	for content, want := range map[string]Skill{
-		"---\nname: a\ndescription: b\n---\nbody":                          {"a", "b"},
-		"\ufeff---\r\nname: a\r\ndescription: \"b\r\n  c\"\r\n---\r\nbody": {"a", "b c"},
-		"---\nname: 007\ndescription: b\tc\nmetadata: {tags: [1]}\n---\n":  {"007", "b\tc"},
-		"---\nname: a\ndescription: b: c\n---\n":                           {"a", "b: c"},
-		"---\nname: a\ndescription: >-\n  b\n  c\n---\n":                   {"a", "b c"},
-		"---\nname:\nlicense: MIT\n---\n":                                  {},
-		"---\n---\n":                                                       {},
+		"---\nname: a\ndescription: b\n---\nbody":                         {"a", "b"},
+		"---\r\nname: a\r\ndescription: \"b\r\n  c\"\r\n---\r\nbody":      {"a", "b c"},
+		"---\nname: 007\ndescription: b\tc\nmetadata: {tags: [1]}\n---\n": {"007", "b\tc"},
+		"---\nname: a\ndescription: b: c\n---\n":                          {"a", "b: c"},
+		"---\nname: a\ndescription: >-\n  b\n  c\n---\n":                  {"a", "b c"},
+		"---\nname:\nlicense: MIT\n---\n":                                 {},
+		"---\n---\n":                                                      {},
 	} {
 		if got, _, err := Read(content); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", content, got, err)
