@@ -39,17 +39,6 @@ func (s Skill) Is(name string) bool {
 	return err == nil && filepath.Base(abs) == name
 }
 
-// Injected returns the skill under evaluation of a task if its instructions go before the
-// prompt. Those of trigger_tests.yaml, which ask whether the agent finds it, have them only if
-// the eval says so.
-func (e *Eval) Injected(skills []Skill, trigger *TriggerTest) (Skill, bool) {
-	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Is(e.Skill) })
-	if set := e.Config.InjectSkillBody; i < 0 || set != nil && !*set || set == nil && trigger != nil {
-		return Skill{}, false
-	}
-	return skills[i], true
-}
-
 func (s Skill) size() (total int64) {
 	for _, f := range s.Files {
 		total += f.Size()

@@ -442,6 +442,17 @@ type Behavior struct {
 	MaxResponseTimeMS int64 `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"time limit of the agent in milliseconds"`
 }
 
+// Injected returns the skill under evaluation of a task if its instructions go before the
+// prompt. Those of trigger_tests.yaml, which ask whether the agent finds it, have them only if
+// the eval says so.
+func (e *Eval) Injected(skills []Skill, trigger *TriggerTest) (Skill, bool) {
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Is(e.Skill) })
+	if set := e.Config.InjectSkillBody; i < 0 || set != nil && !*set || set == nil && trigger != nil {
+		return Skill{}, false
+	}
+	return skills[i], true
+}
+
 // reportsSkills reports whether the eval's agent reports the skills that it invokes.
 func (e *Eval) reportsSkills() bool {
 	if e.Adapter != nil {

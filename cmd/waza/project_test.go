@@ -194,6 +194,16 @@ func (c *command) wait(code int) *command {
 // waitFor is like wait, with a limit.
 func (c *command) waitFor(code int, limit time.Duration) *command {
 	c.t.Helper()
+	c.waitEnd(limit)
+	if c.code != code {
+		c.t.Fatalf("waza %s: exit code %d, want %d\n%s%s", strings.Join(c.cmd.Args[1:], " "), c.code, code, c.stdout.String(), c.stderr.String())
+	}
+	return c
+}
+
+// waitEnd waits for the command's end, whatever its exit code.
+func (c *command) waitEnd(limit time.Duration) {
+	c.t.Helper()
 	select {
 	case <-c.ended:
 	case <-time.After(limit):
@@ -201,10 +211,6 @@ func (c *command) waitFor(code int, limit time.Duration) *command {
 		<-c.ended
 		c.t.Fatalf("waza did not end within %s\n%s", limit, c.stderr.String())
 	}
-	if c.code != code {
-		c.t.Fatalf("waza %s: exit code %d, want %d\n%s%s", strings.Join(c.cmd.Args[1:], " "), c.code, code, c.stdout.String(), c.stderr.String())
-	}
-	return c
 }
 
 func (c *command) signal(s os.Signal) {

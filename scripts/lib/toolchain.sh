@@ -52,6 +52,11 @@ have_cc() {
 		apt_install gcc libc6-dev
 	fi
 	say cc "$(go env CC)"
+	if ! command -v python3 >/dev/null; then
+		can_apt || die "python3 is needed by servers of tests that run on this machine"
+		say cc "installing python3"
+		apt_install python3
+	fi
 }
 
 have_c_compiler() {
