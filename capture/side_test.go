@@ -1,6 +1,7 @@
 package capture_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +10,23 @@ import (
 )
 
 func seenBy(side evidence.Side, f evidence.Frame) evidence.Frame { f.Side = side; return f }
+
+// What a hook says and hears is not the agent's: neither calls, nor lists, nor gaps.
+func TestHooksFrames(t *testing.T) {
+	hook := func(f evidence.Frame) evidence.Frame { f.Sender = evidence.SenderHook; return f }
+	const list = `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
+	const all = `{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"get","description":"%s"}]}}`
+	result := calls(t,
+		hook(up(ask)), hook(up(list)), hook(down(strings.ReplaceAll(all, "%s", "one"))), hook(up(`{"jsonrpc`)), hook(down(`junk`)),
+		up(ask), up(list), down(strings.ReplaceAll(all, "%s", "two")), hook(down(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)),
+	)
+	if len(result.Calls) != 1 || result.Calls[0].RequestFrame != 6 || result.Calls[0].SameAs != 0 || result.Calls[0].ResponseFrame != 0 {
+		t.Errorf("calls are %+v", result.Calls)
+	}
+	if len(result.Gaps) > 0 || len(result.Notes) > 0 || len(result.Catalogs) != 1 || result.Catalogs[0].Tools[0].First != 8 || len(result.Catalogs[0].Changes) > 0 {
+		t.Errorf("%+v", result)
+	}
+}
 
 // Where tools are kept from the agent, its own version of a list ends the request,
 // and the catalogue tells what was kept.

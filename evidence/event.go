@@ -17,6 +17,9 @@ type Event struct {
 	Data    map[string]any `json:"data,omitempty"`
 }
 
+// EventHookCall is the kind of an event recorded when a hook calls a tool.
+const EventHookCall = "hook_call"
+
 // Egress is the data of an egress event: one connection that a container tried to open to a
 // host outside of its sandbox.
 type Egress struct {

@@ -44,6 +44,12 @@ const (
 	SideServer Side = "server"
 )
 
+// Sender is who opened a conversation. It is empty for the agent.
+type Sender string
+
+// SenderHook is a hook of the eval.
+const SenderHook Sender = "hook"
+
 // Frame is one JSON-RPC message (or batch) that crossed the proxy, or one that the proxy
 // sent in its place. Raw holds the exact bytes; [Frame.MarshalJSON] describes how they are
 // stored.
@@ -63,6 +69,8 @@ type Frame struct {
 	// tool name, so that it is unknown what was called.
 	RedactedEnvelope bool      `json:"redacted_envelope,omitempty"`
 	Synthetic        Synthetic `json:"synthetic,omitempty"`
+	// Sender is who opened the conversation, if not the agent.
+	Sender Sender `json:"sender,omitempty"`
 	// Side is the only side that saw the message, if the other saw a changed message or
 	// none, for example because tools are hidden from the agent. Empty means both.
 	Side Side  `json:"side,omitempty"`

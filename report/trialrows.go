@@ -357,7 +357,7 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 		if !matched {
 			row.End = &Mark{"fail", end, "fail"}
 		}
-	} else if !quiet(first) {
+	} else if !quiet(first) && first.Kind != evidence.EventHookCall {
 		row.End = &Mark{"error", "notice", "warn"}
 		row.Failed = slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "container_exit", "service_exit", "server_exit", eventEnd}, first.Kind)
 	}

@@ -195,13 +195,13 @@ func newestCall(x *runs, run string, id plan.TrialID) *view.CallProgress {
 	return newestOpen(tail)
 }
 
-// newestOpen returns the newest call in lines that has no response there.
+// newestOpen returns the newest call of the agent in lines that has no response there.
 func newestOpen(lines []byte) (newest *view.CallProgress) {
 	type request struct{ conn, id string }
 	open := map[request]*view.CallProgress{}
 	for line := range bytes.SplitSeq(lines, []byte("\n")) {
 		var frame evidence.Frame
-		if json.Unmarshal(line, &frame) != nil {
+		if json.Unmarshal(line, &frame) != nil || frame.Sender == evidence.SenderHook {
 			continue
 		}
 		if frame.Dir == evidence.ToClient {

@@ -86,6 +86,10 @@ func FuzzProgress(f *testing.F) {
 
 // FuzzOpenCall checks that no frames panic.
 func FuzzOpenCall(f *testing.F) {
+	const ofHook = `{"seq":1,"server":"s","conn":"hook/s/1","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}","sender":"hook"}` + "\n"
+	if call := newestOpen([]byte(ofHook)); call != nil {
+		f.Errorf("a hook's call is the agent's: %+v", call)
+	}
 	f.Add([]byte(`{"seq":1,"server":"s","conn":"c","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Add([]byte(`{"seq":1,"server":"` + strings.Repeat("s", 9999) + `","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Fuzz(func(t *testing.T, lines []byte) {

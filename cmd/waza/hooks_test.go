@@ -1,10 +1,12 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
 // Hooks run in the trial's sandbox, in their order around the agent. Graders do not see what those
@@ -46,6 +48,73 @@ graders: [{type: file, name: log, config: {content_patterns: [{path: log, must_m
 	c.wait(exitUsage)
 	if want := "must be a directory in the workspace"; !strings.Contains(c.stderr.String(), want) {
 		t.Errorf("it does not say %q:\n%s", want, c.stderr.String())
+	}
+}
+
+// What a hook does with servers is recorded as the hook's, and is not the agent's: calls do not count,
+// lists are not what the agent saw. Its session, and what it left running, end with it.
+func TestHooksAreNotTheAgent(t *testing.T) {
+	t.Parallel()
+	dockertest.Tool(t, "curl")
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 30
+  executor: script
+  mcp_servers: {inventory: {command: inventory}}
+hooks:
+  before_task: [{command: "sh hook.sh", error_on_fail: true}]
+tasks: [task.yaml]
+-- fixtures/hook.sh --
+set -e
+url=$(sed -n 's/.*"url": *"\([^"]*\)".*/\1/p' "$WAZA_MCP_CONFIG")
+ask() { curl -sSf -D head -o answer -H 'Accept: application/json, text/event-stream' -H 'Content-Type: application/json' -H "$session" -d "$1" "$url"; }
+session=X-None:1
+ask '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"hook","version":"1"}}}'
+session=$(tr -d '\r' < head | grep -i ^mcp-session-id:)
+ask '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+ask '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
+ask '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"reserve_item","arguments":{"sku":"BRG-6204","quantity":1}}}'
+grep -q content answer
+setsid sh -c 'sleep 1; curl -s -d "{}" "$0"; sleep 5; touch late' "$url" > /dev/null 2>&1 &
+-- task.yaml --
+id: x
+inputs: {prompt: x, files: [{path: hook.sh}]}
+script:
+  - call: {server: inventory, tool: reserve_item, arguments: {sku: BRG-6204, quantity: 1}}
+graders:
+  - {type: behavior, name: one_call, config: {max_tool_calls: 1}}
+  - {type: mcp_compliance, name: none_twice, config: {server: inventory, max_duplicate_calls: 0}}
+`)
+	p.startLocal().wait(exitOK)
+	if got := p.outcomes("x"); !slices.Equal(got, []string{"inventory reserve_item ok"}) {
+		t.Errorf("the agent's calls are %q", got)
+	}
+	senders := map[string]evidence.Sender{}
+	for f, err := range p.trial("x").Frames() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was, ok := senders[f.Conn]; ok && was != f.Sender {
+			t.Errorf("conversation %s has senders %q and %q", f.Conn, was, f.Sender)
+		}
+		senders[f.Conn] = f.Sender
+	}
+	if senders["hook/inventory/1"] != evidence.SenderHook || senders["hook/inventory/2"] != "" || len(senders) < 2 {
+		t.Errorf("senders by conversation are %v", senders)
+	}
+	if catalogs := p.read("run", "trials", "x", "1", evidence.CatalogsFile); catalogs != "" {
+		t.Errorf("the agent asked for no list: %s", catalogs)
+	}
+	if got := p.events("x", evidence.EventHookCall); len(got) != 1 || got[0].Where != "inventory" {
+		t.Errorf("events are %+v", got)
+	}
+	show := p.start("show", "run", "x")
+	show.wait(exitOK)
+	if want := "inventory  a hook calls reserve_item"; !strings.Contains(show.stdout.String(), want) {
+		t.Errorf("show does not say %q:\n%s", want, show.stdout.String())
 	}
 }
 

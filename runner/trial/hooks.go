@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -26,6 +27,25 @@ const hookTimeout = 5 * time.Minute
 type hooks struct {
 	*stage
 	addresses map[string]string // addresses of servers for the agent, by name
+}
+
+// runHooks runs the hooks before the agent of a stage. They have endpoints and a recording of their own, so what
+// they do with servers is not the agent's; their sessions end with them. They reach no models.
+func runHooks(ctx context.Context, s *stage, down *teardown) error {
+	if len(s.plan.Hooks.Before) == 0 {
+		return nil
+	}
+	own, err := newRecording(s.plan, s.rec, s.shares, s.o)
+	if err != nil {
+		return err
+	}
+	own.sender, own.canaries = evidence.SenderHook, nil
+	e, err := openEndpoints(ctx, &stage{own, s.sandbox, s.servers.forHooks(own)}, own.observer(), nil, s.plan.Agent.Egress)
+	if err != nil {
+		return err
+	}
+	down.add(part{stop: e.drain})
+	return errors.Join(hooks{s, e.addresses}.before(ctx), e.drain(ctx))
 }
 
 // before runs the hooks before the agent. It fails if a hook with error_on_fail fails.

@@ -3,6 +3,7 @@ package trial
 import (
 	"cmp"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,10 +27,12 @@ type observer struct {
 	calls    *callWatch
 	shares   Shares
 	acted    *atomic.Bool // set when the agent calls a tool
+	sender   evidence.Sender
 }
 
 // Frame implements proxy.Recorder.
 func (o observer) Frame(f evidence.Frame) int64 {
+	f.Sender, f.Conn = o.sender, o.conn(f.Conn)
 	number := o.Recorder.Frame(f)
 	o.canaries.frame(f, number)
 	return number
@@ -38,10 +41,23 @@ func (o observer) Frame(f evidence.Frame) int64 {
 // Event implements proxy.Recorder. Events that a container can cause in any number count
 // towards the share of its author, and are dropped beyond it.
 func (o observer) Event(e evidence.Event) {
+	if conn, ok := e.Data["conn"].(string); ok {
+		e.Data = maps.Clone(e.Data)
+		e.Data["conn"] = o.conn(conn)
+	}
 	if fits(e, o.shareOf(e.Where)) {
 		o.Recorder.Event(e)
 	}
 	o.canaries.event(e)
+}
+
+// conn returns the name of a conversation in the record: those of hooks and of the agent are counted
+// separately.
+func (o observer) conn(name string) string {
+	if o.sender == "" {
+		return name
+	}
+	return string(o.sender) + "/" + name
 }
 
 // fits takes the cost of an event that a container can cause in any number from a share, and
@@ -69,8 +85,13 @@ func (o observer) ModelCall(c evidence.ModelCall) {
 	o.Recorder.ModelCall(c)
 }
 
-// Called implements proxy.Watcher.
+// Called implements proxy.Watcher. A call of a hook is an event, so that a reader of the trial sees
+// it.
 func (o observer) Called(server, tool string) (over func()) {
+	if o.sender == evidence.SenderHook {
+		o.Event(evidence.Event{Kind: evidence.EventHookCall, Where: server, Message: "a hook calls " + o.calls.clean(tool)})
+		return func() {}
+	}
 	o.acted.Store(true)
 	return o.calls.called(server, tool)
 }
@@ -120,7 +141,7 @@ type openCall struct {
 
 // called records the start of a call, and returns a function for its end.
 func (w *callWatch) called(server, tool string) (over func()) {
-	tool, _ = w.secrets.Cut(strings.ToValidUTF8(text.Shorten(tool, maxToolName), "\uFFFD"))
+	tool = w.clean(tool)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
@@ -128,6 +149,12 @@ func (w *callWatch) called(server, tool string) (over func()) {
 	w.open = append(w.open, call)
 	w.reportLocked(call)
 	return func() { w.over(call) }
+}
+
+// clean returns the name of a tool, short and without secrets.
+func (w *callWatch) clean(tool string) string {
+	tool, _ = w.secrets.Cut(strings.ToValidUTF8(text.Shorten(tool, maxToolName), "\uFFFD"))
+	return tool
 }
 
 func (w *callWatch) over(call openCall) {

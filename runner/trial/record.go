@@ -30,8 +30,9 @@ type recording struct {
 	shares   Shares         // budgets of the evidence
 	canaries *canaryScanner // nil if the trial has no canaries
 	calls    *callWatch
-	acted    atomic.Bool // the agent wrote something, asked a model or called a tool
-	earlier  string      // the agent's output in the turns before the last
+	acted    atomic.Bool     // the agent wrote something, asked a model or called a tool
+	sender   evidence.Sender // whose messages are recorded; empty for the agent
+	earlier  string          // the agent's output in the turns before the last
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
 	// from frames.jsonl, because messages may be larger than memory and graders see them
 	// redacted.
@@ -151,7 +152,7 @@ func (r *recording) keepFinal() {
 
 // observer returns the recorder for what happens in the trial.
 func (r *recording) observer() observer {
-	return observer{r.rec, r.canaries, r.calls, r.shares, &r.acted}
+	return observer{r.rec, r.canaries, r.calls, r.shares, &r.acted, r.sender}
 }
 
 // outputTooLarge blames the agent for its final output. Graders do not judge a truncated one.

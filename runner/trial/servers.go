@@ -91,6 +91,23 @@ func (s *servers) forCheckpoint(at *recording) *servers {
 	return seen
 }
 
+// forHooks returns the servers for hooks before the agent: what an attack injects is for the agent,
+// and graders' questions go to the processes of the agent's sessions.
+func (s *servers) forHooks(own *recording) *servers {
+	seen := &servers{serverStarter: &serverStarter{recording: own}}
+	for _, up := range s.up {
+		seen.up = append(seen.up, &server{runningServer: up.runningServer, proxied: s.proxied(up.runningServer)})
+	}
+	return seen
+}
+
+// proxied returns a started server as a proxy uses it.
+func (l *serverStarter) proxied(h *runningServer) proxy.Server {
+	s := h.server(l.output(h.plan.Name))
+	s.Share = l.shares.Servers[h.plan.Name]
+	return s
+}
+
 // start starts a server and waits for its answer. The server is nil if there is nothing to
 // stop.
 func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned plan.Server) (*server, error) {
@@ -113,9 +130,8 @@ func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned p
 
 // newServer returns a started server with its configuration for the agent's proxy.
 func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
-	s, name := &server{runningServer: h, shared: shared, proxied: h.server(l.output(h.plan.Name))}, h.plan.Name
+	s, name := &server{runningServer: h, shared: shared, proxied: l.proxied(h)}, h.plan.Name
 	s.proxied.Inject = injectionsFor(l.plan, name)
-	s.proxied.Share = l.shares.Servers[name]
 	isAsked := slices.ContainsFunc(l.asks(evidence.StepCall), func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == name })
 	if isAsked && h.plan.Transport == mcpconfig.Stdio {
 		s.proxied, s.retained = retaining(s.proxied)

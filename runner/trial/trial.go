@@ -250,18 +250,20 @@ func (r *recording) openSandbox(ctx context.Context, down *teardown) (sandbox.Sa
 	return sb, nil
 }
 
-// fill opens the agent's endpoints, puts its files into its container and runs the hooks before
-// it.
+// fill puts the agent's files into its container, runs the hooks before it and opens its endpoints.
 func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
+	if err := (workspace{s}).fill(ctx); err != nil {
+		return nil, withReason(evidence.ReasonSandbox, err)
+	}
+	if err := runHooks(ctx, s, down); err != nil {
+		return nil, withReason(evidence.ReasonSandbox, err)
+	}
 	e, err := openEndpoints(ctx, s, s.observer(), openGateway(s.plan.Models, s.observer()), s.plan.Agent.Egress)
 	if err != nil {
 		return nil, withReason(evidence.ReasonSandbox, err)
 	}
 	down.add(part{stop: e.drain})
-	if err := (workspace{s}).fill(ctx); err != nil {
-		return nil, withReason(evidence.ReasonSandbox, err)
-	}
-	return e, withReason(evidence.ReasonSandbox, hooks{s, e.addresses}.before(ctx))
+	return e, nil
 }
 
 // keepGuarantees records what the sandbox guarantees, and what weakens it: shared servers,

@@ -106,7 +106,8 @@ func (s *trialSandbox) Layout(container string) sandbox.Layout {
 	return l
 }
 
-// Listen implements sandbox.Sandbox. Every server, and the models, have their own port.
+// Listen implements sandbox.Sandbox. Every server, and the models, have their own port. It is the
+// port of the last time if that is free: a hook may have written the address down for the agent.
 func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, err error) {
 	defer func() {
 		if err != nil {
@@ -116,8 +117,19 @@ func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, e
 			places = nil
 		}
 	}()
-	for _, name := range s.names() {
-		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	names := s.names()
+	s.mu.Lock()
+	last := s.listeners[max(0, len(s.listeners)-len(names)):]
+	s.mu.Unlock()
+	for i, name := range names {
+		at, anew := "127.0.0.1:0", len(last) <= i
+		if !anew {
+			at = last[i].Addr().String()
+		}
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+		if err != nil && !anew {
+			ln, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		}
 		if err != nil {
 			return places, err
 		}
