@@ -38,28 +38,33 @@ const (
 // with the pinned version of the suite. Another number means that the runs did not test
 // what they were meant to.
 type server struct {
-	command string
-	checks  map[string]int
+	command    string
+	transports []string // "stdio", "http"
+	checks     map[string]int
 	// overHTTP lists scenarios and checks whose result differs if the server uses stdio,
 	// with or without waza.
 	overHTTP []string
 }
 
 func servers() map[string]server {
+	both := []string{"stdio", "http"}
 	return map[string]server{
-		"go": {command: everything, checks: map[string]int{"2025-11-25": 84, "2026-07-28": 196}},
+		"go": {command: everything, transports: both, checks: map[string]int{"2025-11-25": 84, "2026-07-28": 196}},
 		// Over HTTP this SDK responds without sessions and, in 2026-07-28, with chunked
 		// application/json unless it has notifications to send. On stdio, the sessions and
 		// event streams are those of waza's proxy; the SDK then also responds to
 		// server/discover of any version once the connection has one.
 		"typescript": {
-			command: "typescript-server", checks: map[string]int{"2025-11-25": 68, "2026-07-28": 178},
+			command: "typescript-server", transports: both, checks: map[string]int{"2025-11-25": 68, "2026-07-28": 178},
 			overHTTP: []string{
 				"server-initialize, server-session-id-visible-ascii:", "server-session-lifecycle,",
 				"server-sse-multiple-streams,", "server-sse-polling,",
 				"server-stateless, sep-2575-http-server-unsupported-version-400:", "server-stateless, sep-2575-server-unsupported-version-error:",
 			},
 		},
+		// Over HTTP version 1 of this SDK has sessions and streams that resume. In 2026-07-28
+		// this server tells of changed lists in lines of JSON, each in a chunk of its own.
+		"typescript-v1": {command: "typescript-v1-server", transports: []string{"http"}, checks: map[string]int{"2025-11-25": 70, "2026-07-28": 178}},
 	}
 }
 
@@ -88,12 +93,18 @@ func compare(t *testing.T, server server) {
 		t.Fatal(err)
 	}
 	put(t, dir, server.command)
-	trials := run(t, dir)
+	var tasks []string
+	for revision := range server.checks {
+		for _, way := range append([]string{"direct"}, server.transports...) {
+			tasks = append(tasks, way+"-"+revision)
+		}
+	}
+	trials := run(t, dir, tasks...)
 	for revision, checks := range server.checks {
 		if n := trials["direct-"+revision].checks(); n != checks {
 			t.Errorf("%s: %d checks beside the server, want %d", revision, n, checks)
 		}
-		for _, transport := range []string{"stdio", "http"} {
+		for _, transport := range server.transports {
 			t.Run(transport+"/"+revision, func(t *testing.T) {
 				through := trials[transport+"-"+revision]
 				t.Logf("%d scenarios, %d checks", len(through), through.checks())
@@ -129,8 +140,7 @@ func put(t *testing.T, dir, command string) {
 	}
 }
 
-// run runs the named tasks of the eval in dir, or all if none is named, and returns the
-// suite's findings by task.
+// run runs the named tasks of the eval in dir, and returns the suite's findings by task.
 func run(t *testing.T, dir string, tasks ...string) map[string]findings {
 	t.Helper()
 	name := "conformance-" + strings.ToLower(rand.Text()[:10])

@@ -203,6 +203,62 @@ func TestMessagesOfOneResponse(t *testing.T) {
 	b.rec.wait(t, "three frames", func(frames []evidence.Frame, _ []evidence.Event) bool { return len(frames) == 3 })
 }
 
+// What a server answers reaches the agent with its bytes, status and type, whatever it is and
+// in whatever pieces it comes.
+func TestJunkFromServersPasses(t *testing.T) {
+	t.Parallel()
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	for name, test := range map[string]struct {
+		status int
+		kind   string
+		body   string
+	}{
+		"words":              {200, "application/json", "not JSON at all\n"},
+		"NUL":                {200, "application/json", "\x00\x00" + answer + "\x00"},
+		"invalid UTF-8":      {200, "application/json", "\xff\xfe\x80" + answer + "\n\xc3"},
+		"byte order mark":    {200, "application/json", "\xef\xbb\xbf" + answer},
+		"record separators":  {200, "application/json-seq", "\x1e" + answer + "\n\x1e" + answer + "\n"},
+		"after the answer":   {200, "application/json", answer + "\n<!-- done -->\r\n}}]]"},
+		"before the answer":  {200, "application/json", ")]}',\n" + answer},
+		"between":            {200, "application/json", answer + " , " + answer + ";;\r\r\n" + answer + "\t"},
+		"never closed":       {200, "application/json", answer + "\n{\"a\":[{\"b\":\"}"},
+		"closed too often":   {200, "application/json", "}]" + answer + "]}"},
+		"scalars":            {200, "application/json", "1 \"x\" null true\n" + answer + "\n-0.0"},
+		"batches":            {200, "application/json", "[]\n[" + answer + "]\n[[]]\n"},
+		"white space":        {200, "application/json", " \r\n\t\n"},
+		"an HTML error":      {500, "text/html; charset=latin1", "<h1>\xe9chec {\"a\":1}</h1>\n"},
+		"JSON error":         {422, "application/problem+json", "{\"title\": \"no\" }\n\n"},
+		"teapot":             {418, "application/json", "{\"short\":\"stout\"}\n{}\n"},
+		"lines":              {200, "application/x-ndjson", answer + "\n" + answer + "\n"},
+		"no stream":          {200, "text/event-stream", "not a stream {\n\n\x00\n\n"},
+		"fields":             {200, "text/event-stream", "\xef\xbb\xbf:\xff\nid: \x00\nretry: x\ndata\nfoo: bar\n\ndata: " + answer + "\n\n"},
+		"data in lines":      {200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\ndata:\"id\":1,\rdata:  \"result\":{}}\r\n\r\n"},
+		"blank lines":        {200, "text/event-stream", "\n\r\r\n\n" + "data: " + answer + "\r\r\n\r\n\n"},
+		"a failing stream":   {503, "text/event-stream", "event: error\ndata: \xff down\n\n"},
+		"words as an answer": {200, "text/event-stream", "data: OK\n\ndata: " + answer + " \n\ndata: bye\n\n"},
+	} {
+		for _, size := range []int{1, 7, 1 << 10} { // of the pieces; the last is all at once, with a length
+			t.Run(fmt.Sprint(name, " ", size), func(t *testing.T) {
+				t.Parallel()
+				b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", test.kind)
+					w.WriteHeader(test.status)
+					for piece := range slices.Chunk([]byte(test.body), size) {
+						w.Write(piece)
+						if size < len(test.body) {
+							http.NewResponseController(w).Flush()
+						}
+					}
+				})
+				r := b.do("POST", "s", ping)
+				if r.status != test.status || r.header.Get("Content-Type") != test.kind || r.raw != test.body {
+					t.Errorf("the agent got %d %s %q, want %q", r.status, r.header.Get("Content-Type"), r.raw, test.body)
+				}
+			})
+		}
+	}
+}
+
 // A complete message does not wait for later bytes, and its line end neither waits for the next
 // message, in whatever pieces they come.
 func TestLineEndsDoNotWait(t *testing.T) {
@@ -218,6 +274,11 @@ func TestLineEndsDoNotWait(t *testing.T) {
 		"a late line end": {"application/json", []string{note, "\n", answer, "\n"}, []string{note, answer}},
 		"a late LF":       {"application/json", []string{note + "\r", "\n", answer}, []string{note, answer}},
 		"blank lines":     {"application/json", []string{note, "\n\n", " \n", answer}, []string{note, answer}},
+		"tabs":            {"application/json", []string{note + "\t", "\t\n", answer + " \n"}, []string{note, answer}},
+		"CR":              {"application/json", []string{note + "\r", answer + "\r"}, []string{note, answer}},
+		"LF CR":           {"application/json", []string{note + "\n\r", "\n\r", answer}, []string{note, answer}},
+		"a batch":         {"application/json", []string{"[" + note + "]\n", "[" + answer + "]\r\n"}, []string{"[" + note + "]", "[" + answer + "]"}},
+		"two at once":     {"application/json; charset=utf-8", []string{note + "\n" + note + "\r\n", answer + "\n\n"}, []string{note, note, answer}},
 		"events":          {"text/event-stream", []string{"data: " + note + "\n\n", "data: " + answer + "\n\n"}, []string{note, answer}},
 		"events in CR LF": {"text/event-stream", []string{"data: " + note + "\r\n\r\n", "data: " + answer + "\r\n\r\n"}, []string{note, answer}},
 		"events and LF":   {"text/event-stream", []string{"data: " + note + "\r\n\r", "\n", "data: " + answer + "\n\n"}, []string{note, answer}},
