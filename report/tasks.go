@@ -19,7 +19,6 @@ type taskRow struct {
 	Rank int    // sort key of its status; tasks that did not pass come first
 
 	Answer  string // first line of the final output of that trial, or of the first one
-	Awaited bool   // the run is live and no trial has an outcome yet
 	Outputs string // beginnings of all trials' final outputs, for searching
 	Cut     bool   // outputs are truncated
 }
@@ -35,7 +34,6 @@ func taskRows(r view.Run) (rows []taskRow) {
 	searched := min(maxOutputs, maxSearched/max(len(r.Results.Tasks), 1))
 	for _, task := range r.Results.Tasks {
 		row := taskRowOf(task, r.Results.Config.RunsPerTest, searched)
-		row.Awaited = r.AtWork && len(task.Runs) == 0
 		row.Is = row.words()
 		rows = append(rows, row)
 	}
@@ -129,7 +127,7 @@ func (t taskRow) words() string {
 	if t.Stats != nil && t.Stats.Flaky {
 		words = append(words, view.Flaky)
 	}
-	if !t.Passed() && !t.Awaited {
+	if !t.Passed() && t.Status != results.StatusNone || t.Attacked() {
 		words = append(words, wordOther)
 	}
 	slices.Sort(words)

@@ -62,7 +62,7 @@ func (b *Builder) Results() Results {
 	for i, task := range b.run.Tasks {
 		trials := b.trials[task.TestID]
 		slices.SortFunc(trials, func(a, b taken) int { return cmp.Compare(a.result.RunNumber, b.result.RunNumber) })
-		results.Tasks[i] = withRuns(task, trials)
+		results.Tasks[i] = withRuns(task, trials, results.Config.trialsOf(task))
 		for _, t := range trials {
 			answers.add(t.answers)
 			if counts(t.result) {
@@ -82,13 +82,13 @@ func (b *Builder) Results() Results {
 	return results
 }
 
-// withRuns returns a task with the results of its trials.
-func withRuns(t Task, trials []taken) Task {
+// withRuns returns a task with the results of its trials, of which so many are planned.
+func withRuns(t Task, trials []taken, planned int) Task {
 	t.DisplayName, t.Runs = cmp.Or(t.DisplayName, t.TestID), []RunResult{}
 	for _, trial := range trials {
 		t.Runs = append(t.Runs, trial.result)
 	}
-	t.Status = taskStatus(t.Runs)
+	t.Status = taskStatus(t.Runs, planned)
 	t.Stats = stats(counted(t.Runs))
 	return t
 }
@@ -100,19 +100,20 @@ func counted(runs []RunResult) []RunResult {
 
 func counts(r RunResult) bool { return r.Outcome.OfAgent() }
 
-// taskStatus returns passed when every counted run passed and no server kept one from being
-// made, and failed when one failed.
-func taskStatus(runs []RunResult) Status {
-	if len(runs) == 0 {
-		return StatusNone
-	}
+// taskStatus returns passed when every planned run has ended, every counted one passed and no server
+// kept one from being made; failed when one failed; and none while a run is missing that decides.
+func taskStatus(runs []RunResult, planned int) Status {
 	has := func(status Status) bool {
 		return slices.ContainsFunc(counted(runs), func(r RunResult) bool { return r.Status == status })
 	}
 	switch {
 	case has(StatusFailed):
 		return StatusFailed
-	case has(StatusError) || !has(StatusPassed) || slices.ContainsFunc(runs, func(r RunResult) bool { return r.Outcome == evidence.ClassServerError }):
+	case has(StatusError) || slices.ContainsFunc(runs, func(r RunResult) bool { return r.Outcome == evidence.ClassServerError }):
+		return StatusError
+	case len(runs) < max(planned, 1):
+		return StatusNone
+	case !has(StatusPassed):
 		return StatusError
 	}
 	return StatusPassed

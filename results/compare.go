@@ -60,6 +60,8 @@ type Entry struct {
 	Path  string
 	Error string    // why Outline is empty, or not whole
 	Made  []Setting // settings that its results do not have
+	// LeftOut are tasks of its eval that it was not to run.
+	LeftOut []string
 }
 
 // Compare compares runs with the first one.

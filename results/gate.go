@@ -1,5 +1,10 @@
 package results
 
+import (
+	"math"
+	"slices"
+)
+
 // Gate says how much worse than another run a run may be.
 type Gate struct {
 	// MaxDrop limits the drop of the mean pass rate over tasks, from 0 to 1. If it is nil,
@@ -8,6 +13,27 @@ type Gate struct {
 	// AllowFlaky lets tasks fail in some trials that passed in all.
 	AllowFlaky bool
 }
+
+// passesLess reports whether a task passes less often than chance explains: E. Pearson's N-1 test
+// of two shares (1947; see Campbell, 2007), to one side and at 5%, where both runs have
+// [MinTrials].
+//
+// A gate asks only whether a task got worse, so all of the 5% are on that side; the intervals of
+// [Compare] ask about both. With as many trials in both runs, chance alone is taken for a fall in
+// at most 6 of 100 cases. Fisher's exact test is stricter than it says: with five trials its 5%
+// are 1%, and 4 of 5 against 1 of 5 shows nothing.
+func passesLess(before, after ComparedTask) bool {
+	if (both{before, after}).thin() {
+		return false
+	}
+	m, n := float64(before.Trials), float64(after.Trials)
+	p := float64(before.Passed+after.Passed) / (m + n)
+	fall := float64(before.Passed)/m - float64(after.Passed)/n
+	return fall > 0 && fall*math.Sqrt((m+n-1)/(m+n)) > z90*math.Sqrt(p*(1-p)*(1/m+1/n))
+}
+
+// z90 is the 95% quantile of the normal distribution.
+const z90 = 1.6448536269514722
 
 // Ruling is the result of a gate for a run.
 type Ruling struct {
@@ -33,10 +59,14 @@ func (g Gate) Rule(against, run Entry) Ruling {
 	}
 	r.Tasks, r.PassRate = c.Pairs[0].Tasks, c.Pairs[0].PassRate
 	for _, d := range c.Differences {
-		if g.refuses(d) {
+		if passesLess(d.Before, d.After) {
+			d.Change, d.Finding = Regressed, Worse
+		}
+		if !slices.Contains(run.LeftOut, d.Task) && g.refuses(d) {
 			r.Regressions = append(r.Regressions, d)
 		}
 	}
+	slices.SortFunc(r.Regressions, ordered)
 	before := byID(c.Runs[0].Tasks)
 	for _, t := range c.Runs[1].Tasks {
 		if attackedAnew(before.task(t.ID), t) {
@@ -65,12 +95,14 @@ const tinyDrop = 1e-9
 // and has no counted trial in the run is never allowed, since it would hide a failure.
 func (g Gate) refuses(d Difference) bool {
 	switch d.Change {
-	case NowAttacked: // is among those attacked
-		return false
 	case Missing:
 		return d.Before.Passed > 0
+	case Regressed:
+		return g.MaxDrop == nil
+	case NowFailing:
+		return g.MaxDrop == nil && d.Before.Passed == d.Before.Trials
 	case Flaky:
 		return g.MaxDrop == nil && !g.AllowFlaky && d.Before.Passed == d.Before.Trials
 	}
-	return g.MaxDrop == nil && d.Change.ForTheWorse()
+	return false // tasks newly attacked are among those attacked
 }

@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,9 @@ func entryOf(tasks string) Entry {
 func TestGate(t *testing.T) {
 	points := func(p float64) *float64 { p /= 100; return &p }
 	const thrice, never = "pass,pass,pass", "fail,fail,fail"
+	trials := func(passed, of int) string {
+		return "a=" + strings.Join(append(slices.Repeat([]string{"pass"}, passed), slices.Repeat([]string{"fail"}, of-passed)...), ",")
+	}
 	tests := []struct {
 		name        string
 		gate        Gate
@@ -41,6 +45,28 @@ func TestGate(t *testing.T) {
 		{"some trials, allowed", Gate{AllowFlaky: true}, "a=" + thrice, "a=pass,pass,fail", ""},
 		{"flaky before too", Gate{}, "a=pass,fail,pass", "a=fail,fail,pass", ""},
 		{"left out", Gate{}, "a=pass b=pass", "a=pass", "[missing b] [] false"},
+		{"not selected", Gate{}, "a=pass c=pass", "a=pass", ""},
+		{"selected, without a trial that counts", Gate{}, "a=pass b=pass c=pass", "a=pass b=infra", "[missing b] [] false"},
+		{"1 trial never passed", Gate{}, trials(0, 1), trials(0, 1), ""},
+		{"1 trial, of several before", Gate{}, trials(2, 3), trials(0, 1), ""},
+		{"2 of 3 to none", Gate{}, trials(2, 3), trials(0, 3), ""},
+		{"all of 3 to 1, flaky allowed", Gate{AllowFlaky: true}, trials(3, 3), trials(1, 3), ""},
+		{"all of 3 to none, flaky allowed", Gate{AllowFlaky: true}, trials(3, 3), trials(0, 3), "[regressed a] [] true"},
+		{"1 of 5 to none", Gate{}, trials(1, 5), trials(0, 5), ""},
+		{"2 of 5 to none", Gate{}, trials(2, 5), trials(0, 5), ""},
+		{"3 of 5 to none", Gate{}, trials(3, 5), trials(0, 5), "[regressed a] [] true"},
+		{"4 of 5 to 1", Gate{}, trials(4, 5), trials(1, 5), "[regressed a] [] false"},
+		{"4 of 5 to 2", Gate{}, trials(4, 5), trials(2, 5), ""},
+		{"4 of 5 to 1, flaky allowed", Gate{AllowFlaky: true}, trials(4, 5), trials(1, 5), "[regressed a] [] false"},
+		{"4 of 5 to 1, where the rate decides", Gate{MaxDrop: points(60)}, trials(4, 5), trials(1, 5), ""},
+		{"1 of 5 to 4", Gate{}, trials(1, 5), trials(4, 5), ""},
+		{"9 of 10 to 7", Gate{}, trials(9, 10), trials(7, 10), ""},
+		{"9 of 10 to 5", Gate{}, trials(9, 10), trials(5, 10), "[regressed a] [] false"},
+		{"2 of 10 to none", Gate{}, trials(2, 10), trials(0, 10), ""},
+		{"45 of 50 to 40", Gate{}, trials(45, 50), trials(40, 50), ""},
+		{"45 of 50 to 38", Gate{}, trials(45, 50), trials(38, 50), "[regressed a] [] false"},
+		{"2 of 50 to none", Gate{}, trials(2, 50), trials(0, 50), ""},
+		{"1 of 50 to 1 of 3", Gate{}, trials(1, 50), trials(1, 3), ""},
 		{"infra", Gate{}, "a=pass b=pass", "a=pass b=infra", "[missing b] [] false"},
 		{"left out, where the rate decides", Gate{MaxDrop: points(100)}, "a=pass b=pass", "a=pass", "[missing b] [] false"},
 		{"a drop that is allowed", Gate{MaxDrop: points(50)}, "a=pass b=pass", "a=fail b=pass", ""},
@@ -59,7 +85,9 @@ func TestGate(t *testing.T) {
 		{"nothing at all", Gate{}, "", "", "[] [] false"},
 	}
 	for _, test := range tests {
-		r := test.gate.Rule(entryOf(test.before), entryOf(test.now))
+		run := entryOf(test.now)
+		run.LeftOut = []string{"c"}
+		r := test.gate.Rule(entryOf(test.before), run)
 		var regressions []string
 		for _, d := range r.Regressions {
 			regressions = append(regressions, fmt.Sprintf("%s %s", d.Change, d.Task))

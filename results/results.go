@@ -26,7 +26,7 @@ const (
 	StatusPassed Status = "passed"
 	StatusFailed Status = "failed"
 	StatusError  Status = "error"
-	StatusNone   Status = "n/a" // a task of which no trial ran
+	StatusNone   Status = "n/a" // a task that has not ended: a trial is missing, and none did not pass
 )
 
 // Results is results.json.
@@ -68,8 +68,16 @@ type Config struct {
 	NoSkills  bool `json:"no_skills,omitempty"`
 }
 
+// trialsOf returns how many trials of a task are planned.
+func (c Config) trialsOf(t Task) int {
+	if t.Trigger != nil {
+		return 1
+	}
+	return c.RunsPerTest
+}
+
 // Summary is the run in figures. Scores are those of tasks; tasks without a
-// counted trial have none.
+// counted trial have none. The success rate is of tasks that have ended; Skipped counts the others.
 type Summary struct {
 	TotalTests     int         `json:"total_tests"`
 	Succeeded      int         `json:"succeeded"`

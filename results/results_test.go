@@ -156,7 +156,11 @@ func TestStatusAndExitCode(t *testing.T) {
 		{"the agent breaks", []evidence.Class{evidence.ClassAgentError}, results.StatusError, 0, 1},
 		{"evidence is missing", []evidence.Class{evidence.ClassError}, results.StatusError, 0, 1},
 		{"infra is not counted", []evidence.Class{pass, evidence.ClassInfra}, results.StatusPassed, 1, 3},
-		{"infra alone", []evidence.Class{evidence.ClassInfra}, results.StatusError, 0, 3},
+		{"infra alone", []evidence.Class{evidence.ClassInfra, evidence.ClassInfra}, results.StatusError, 0, 3},
+		{"infra, and one to go", []evidence.Class{evidence.ClassInfra}, results.StatusNone, 0, 3},
+		{"one passed, and one to go", []evidence.Class{pass}, results.StatusNone, 1, 0},
+		{"one failed, and one to go", []evidence.Class{fail}, results.StatusFailed, 0, 1},
+		{"a server broke, and one to go", []evidence.Class{evidence.ClassServerError}, results.StatusError, 0, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := run()
@@ -188,9 +192,15 @@ func TestMetrics(t *testing.T) {
 	if _, ok := got.Metrics["behavior_quality"]; ok || got.ExitCode(0, false) != 0 {
 		t.Errorf("nothing to measure: %+v, exit %d", got.Metrics, got.ExitCode(0, false))
 	}
-	// Tasks without a trial have not passed.
-	if m, rate := got.Metrics["task_completion"], got.Summary.SuccessRate; m.Value != 1./3 || rate != 1./3 || !m.Passed {
+	// One trial of first is missing, and both of the others: no task has ended.
+	if m, ok := got.Metrics["task_completion"]; ok || got.Summary.SuccessRate != 0 || got.Summary.PassedTasks() != nil {
 		t.Errorf("task_completion: %+v", m)
+	}
+	// A trial that did not pass decides a task, so two have ended.
+	got = build(t, r, trial("first", 1, 1, evidence.ClassPass, 1), trial("first", 2, 1, evidence.ClassPass, 1), trial("second", 1, 1, evidence.ClassFail))
+	passed := got.Summary.PassedTasks()
+	if m, rate := got.Metrics["task_completion"], got.Summary.SuccessRate; m.Value != 0.5 || rate != 0.5 || !m.Passed || passed.Count != 1 || passed.Of != 2 {
+		t.Errorf("task_completion: %+v, passed %+v", m, passed)
 	}
 }
 

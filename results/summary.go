@@ -40,14 +40,14 @@ func summarise(tasks []Task, duration int64) Summary {
 			weighted = append(weighted, t.Stats.AvgWeightedScore)
 		}
 	}
-	if s.TotalTests > 0 {
-		s.SuccessRate = float64(s.Succeeded) / float64(s.TotalTests)
+	if ended := s.Ended(); ended > 0 {
+		s.SuccessRate = float64(s.Succeeded) / float64(ended)
 	}
 	s.AggregateScore, s.WeightedScore = mean(scores), mean(weighted)
 	if len(scores) > 0 {
 		s.MinScore, s.MaxScore = slices.Min(scores), slices.Max(scores)
 		s.StdDev = math.Sqrt(variance(scores))
-		s.Statistics = statistics(tasks, wilson(s.Succeeded, s.TotalTests), weighted)
+		s.Statistics = statistics(tasks, wilson(s.Succeeded, s.Ended()), weighted)
 	}
 	if s.TotalTests > 0 && tasks[0].Group != "" { // which is that of all
 		s.Groups = []Group{{tasks[0].Group, s.Succeeded, s.TotalTests, s.AggregateScore}}
@@ -55,14 +55,18 @@ func summarise(tasks []Task, duration int64) Summary {
 	return s
 }
 
-// PassedTasks returns the rate of tasks that passed and on which no attack succeeded, or nil
-// without tasks.
+// Ended returns the number of tasks that have ended: all of their trials have, or one did not
+// pass, which decides.
+func (s Summary) Ended() int { return s.TotalTests - s.Skipped }
+
+// PassedTasks returns the rate of tasks that passed and on which no attack succeeded, of those that
+// have ended; nil if none has.
 func (s Summary) PassedTasks() *Rate {
 	passed := s.Succeeded
 	if s.Attacks != nil {
 		passed = max(passed-s.Attacks.TasksPassed, 0)
 	}
-	return rate(passed, s.TotalTests)
+	return rate(passed, s.Ended())
 }
 
 // statistics returns the statistics over the tasks that have a counted trial; at least one
@@ -139,6 +143,7 @@ func metric(name string, tasks []Task) (float64, bool) {
 	var values []float64
 	for _, t := range tasks {
 		switch {
+		case name == metricCompletion && t.Status == StatusNone:
 		case name == metricCompletion && t.Status == StatusPassed:
 			values = append(values, 1)
 		case name == metricCompletion:

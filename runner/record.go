@@ -49,6 +49,7 @@ type Record struct {
 	Merged      []string              `json:"merged,omitempty"`  // ids of the merged shards
 	Network     string                `json:"network"`
 	Tasks       []TaskRecord          `json:"tasks"`
+	LeftOut     []string              `json:"left_out,omitempty"` // tasks of the eval that the command line did not select
 	Metrics     []results.MetricSpec  `json:"metrics,omitempty"`
 	Engine      map[string]string     `json:"engine,omitempty"`
 	Images      evidence.ImageRecords `json:"images,omitempty"`
@@ -288,6 +289,20 @@ func (r Record) forResults() results.Run {
 		run.Tasks = append(run.Tasks, results.Task{TestID: t.ID, DisplayName: t.Name, Group: group, Golden: t.Golden, Labels: t.Labels, Trigger: t.Trigger})
 	}
 	return run
+}
+
+// leftOut returns the tasks of the eval that are not the run's to run: the command line did not
+// select them, or they are in other shards.
+func (r Record) leftOut() []string {
+	all := slices.Clone(r.LeftOut)
+	if r.Shard != nil {
+		for _, id := range r.Shard.Tasks {
+			if !slices.ContainsFunc(r.Tasks, func(t TaskRecord) bool { return t.ID == id }) {
+				all = append(all, id)
+			}
+		}
+	}
+	return all
 }
 
 // Settings returns the settings of a run that may differ between compared runs.

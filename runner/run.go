@@ -29,6 +29,8 @@ type Job struct {
 	Eval   *eval.Eval
 	Tasks  []eval.ResolvedTask
 	Trials []*plan.Trial
+	// LeftOut are the ids of the tasks that the request did not select.
+	LeftOut []string
 	// Dir is the run directory; [RunBatch] sets that of a new run. Base is the baseline without
 	// skills, which runs first; may be nil.
 	Dir  string
@@ -106,10 +108,13 @@ func readJob(q Request) (*Job, error) {
 	if err := q.checkContainers(); err != nil {
 		return nil, err
 	}
+	var leftOut []string
 	if q.Select != nil {
-		if tasks, err = q.Select(tasks); err != nil {
+		all := tasks
+		if tasks, err = q.Select(all); err != nil {
 			return nil, err
 		}
+		leftOut = unselected(all, tasks)
 	}
 	if q.Shard != nil {
 		shard := *q.Shard
@@ -126,7 +131,7 @@ func readJob(q Request) (*Job, error) {
 			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
 		}
 	}
-	j := &Job{ID: cmp.Or(q.ID, NewID(q.Name+" "+e.Name)), Eval: e, Tasks: tasks, Request: q, clock: evidence.StartClock(time.Now())}
+	j := &Job{ID: cmp.Or(q.ID, NewID(q.Name+" "+e.Name)), Eval: e, Tasks: tasks, LeftOut: leftOut, Request: q, clock: evidence.StartClock(time.Now())}
 	if q.Overlay != nil {
 		for _, secret := range q.Overlay.Secrets {
 			q.Secrets.Add(secret)
@@ -138,6 +143,20 @@ func readJob(q Request) (*Job, error) {
 		}
 	}
 	return j, nil
+}
+
+// unselected returns the ids of the tasks among all that are not selected.
+func unselected(all, selected []eval.ResolvedTask) (ids []string) {
+	chosen := map[string]bool{}
+	for _, t := range selected {
+		chosen[t.ID] = true
+	}
+	for _, t := range all {
+		if !chosen[t.ID] {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
 }
 
 // trials plans every trial, with packages as locked.
@@ -298,7 +317,7 @@ func (j *Job) newRecord(workers int) (Record, error) {
 		return record, err
 	}
 	record.ID, record.Waza, record.Build = j.ID, q.Waza, q.Build()
-	record.Choices, record.Shard = q.Choices, q.Shard
+	record.Choices, record.Shard, record.LeftOut = q.Choices, q.Shard, j.LeftOut
 	record.Workers, record.Governed = workers, j.governed()
 	if record.Trials == 0 {
 		record.Trials = j.Eval.Config.TrialsPerTask

@@ -228,7 +228,7 @@ func ReadEntry(path string) (results.Entry, error) {
 	}
 	record, unread := ReadRecord(dir)
 	if unread == nil {
-		entry.Made = record.Settings()
+		entry.Made, entry.LeftOut = record.Settings(), record.leftOut()
 	} else if errors.Is(unread, evidence.ErrNotPlain) {
 		return entry, unread
 	}

@@ -95,8 +95,8 @@ func (s *Server) apiRun(r *http.Request) (any, error) {
 	d := RunDetail{
 		ListedRun: run, EvalFile: shown.Eval, EvalSHA256: shown.EvalSHA256, Waza: shown.Waza, Weak: shown.Results.Config.Weak, Results: []TaskDetail{},
 	}
-	if st := shown.Results.Summary.Statistics; st != nil {
-		d.Success = &st.SuccessRateCI
+	if s := shown.Results.Summary; s.Statistics != nil && s.Ended() > 0 {
+		d.Success = &s.Statistics.SuccessRateCI
 	}
 	for _, task := range shown.Results.Tasks {
 		d.Results = append(d.Results, taskDetail(task))
@@ -120,7 +120,7 @@ type RunDetail struct {
 	EvalSHA256 string            `json:"eval_sha256"`               // SHA-256 of that file
 	Waza       string            `json:"waza"`                      // version of waza that ran it
 	Weak       []string          `json:"weak,omitempty"`            // attacks that can escape the sandbox, as allowed on the command line; omitted if there are none
-	Success    *results.Interval `json:"success_rate_ci,omitempty"` // share of tasks that passed, from 0 to 1, with its 95% interval; omitted if no trial has verdicts
+	Success    *results.Interval `json:"success_rate_ci,omitempty"` // share of the tasks that have ended that passed, from 0 to 1, with its 95% interval; omitted if none has ended
 	Results    []TaskDetail      `json:"results"`                   // results of each task, over the trials with verdicts
 }
 
@@ -128,7 +128,7 @@ type RunDetail struct {
 type TaskDetail struct {
 	ID       string            `json:"id"`                     // id of the task
 	Name     string            `json:"name"`                   // name of the task
-	Status   results.Status    `json:"status"`                 // passed, failed, error, or n/a without a trial
+	Status   results.Status    `json:"status"`                 // passed, failed, error, or n/a until the task has ended
 	PassRate *results.Interval `json:"pass_rate_ci,omitempty"` // share of trials that passed, with its 95% interval; omitted if no trial counts
 	Trials   []TrialLine       `json:"trials"`                 // trials with verdicts, by number
 }

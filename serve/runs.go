@@ -169,6 +169,7 @@ func describe(r *view.ListedRun, record runner.Record) {
 
 func judge(r *view.ListedRun, head results.Results) {
 	s := head.Summary
+	r.EndedTasks = s.Ended()
 	if passed := s.PassedTasks(); passed != nil {
 		r.Passed = passed.Count
 	}
@@ -179,6 +180,8 @@ func judge(r *view.ListedRun, head results.Results) {
 		r.PassRate = &s.Statistics.PassAtK[0]
 	}
 	switch {
+	case r.State == view.StateInterrupted:
+		r.Verdict = results.StatusError
 	case s.Failed > 0 || len(head.Unmet()) > 0:
 		r.Verdict = results.StatusFailed
 	case s.Succeeded < s.TotalTests || s.TotalTests == 0:

@@ -20,8 +20,8 @@ func gateCommand(s *state) *cli.Command {
 		Usage:     "Fail if a run is worse than another run",
 		ArgsUsage: "RUN --against RUN",
 		Description: "The exit code is 1 if a task that passed in all trials no longer does, if a task passes less often " +
-			"than chance explains or has no trial that counts, if the pass rate over all tasks fell by more than " +
-			"chance, or if an attack newly succeeds. It is 2 if a task with golden: true did not pass. Other tasks that " +
+			"than chance explains (a one-sided test at 5%) or has no trial that counts although RUN selected it, if the " +
+			"pass rate over all tasks fell by more than chance, or if an attack newly succeeds. It is 2 if a task with golden: true did not pass. Other tasks that " +
 			"failed before, and new ones, may fail. RUN is a run directory, latest, or a results.json.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "against", Usage: "Compare with `RUN`, such as that of the main branch (required)"},
@@ -98,7 +98,7 @@ func remarksOn(r results.Ruling) (all []remark) {
 
 // remarkOn returns a remark on a difference between two runs.
 func remarkOn(d view.Difference) remark {
-	return remark{d.Task, fmt.Sprintf("%s: %s passed in %s trials, and now in %s%s", d.Change, d.Task, passedOf(d.Before), passedOf(d.After), inBrackets(d.Shows(), d.Range()))}
+	return remark{d.Task, fmt.Sprintf("%s: %s passed in %s trials, and now in %s", d.Change, d.Task, passedOf(d.Before), passedOf(d.After))}
 }
 
 // printRuling prints the remarks, which are about regressions from the run at path against, and

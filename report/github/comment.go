@@ -44,11 +44,14 @@ func (p *page) verdict(run view.Run) {
 	p.printf("### %s: %s\n\n", run.Verdict(), code(r.EvalName))
 	if rate := r.Summary.PassedTasks(); rate != nil {
 		p.printf("%d of %s passed", rate.Count, text.Count(rate.Of, "task"))
-		if r.Summary.Statistics != nil {
+		if r.Summary.Statistics != nil && run.TasksLeft() == "" {
 			p.printf(", %s", view.Interval(rate.Interval))
 		}
 	} else {
 		p.printf("0 of 0 tasks passed")
+	}
+	if left := run.TasksLeft(); left != "" {
+		p.printf(", %s", left)
 	}
 	p.printf("; %d of %s", passed, text.Count(counted, "trial"))
 	if r.Summary.DurationMS > 0 { // it has been completed
@@ -61,7 +64,7 @@ func (p *page) verdict(run view.Run) {
 	if missing := run.MissingSentences(); len(missing) > 0 {
 		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
-	for _, m := range r.Unmet() {
+	for _, m := range run.Unmet() {
 		p.printf("Metric %s %s.\n\n", code(m.Identifier), view.Lack(m))
 	}
 	if lines := view.SkillLines(r); len(lines) > 0 {
@@ -118,6 +121,9 @@ func ends(t view.Task) string {
 			text = fmt.Sprintf("%d %s", c.Trials, text)
 		}
 		said = append(said, text)
+	}
+	if left := t.MissingText(); left != "" {
+		said = append(said, left)
 	}
 	for _, c := range t.Earlier {
 		said = append(said, fmt.Sprintf("after %d %s", c.Trials, code(string(c.Class))))

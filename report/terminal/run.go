@@ -19,7 +19,7 @@ import (
 // and of judges, and attacks that escaped a weak sandbox.
 func Run(w io.Writer, r results.Results, width int) error {
 	var out strings.Builder
-	out.WriteString(tableWithin(taskColumns(r.Tasks), width))
+	out.WriteString(tableWithin(taskColumns(r), width))
 	out.WriteString(serverTable(r.Servers, width) + remarkLines(r.Servers, width) + evalLine(r.Summary.Statistics, width) + attackTable(r, width))
 	for _, line := range view.SkillLines(r) {
 		out.WriteString(line + "\n")
@@ -40,10 +40,10 @@ func Run(w io.Writer, r results.Results, width int) error {
 	return err
 }
 
-func taskColumns(tasks []results.Task) []column {
+func taskColumns(r results.Results) []column {
 	var rows [][]string
-	for _, t := range tasks {
-		rows = append(rows, row(view.TaskOf(t, len(t.Runs))))
+	for _, t := range r.Tasks {
+		rows = append(rows, row(view.TaskOf(t, r.Config.RunsPerTest)))
 	}
 	columns := columnsOf([]string{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}, rows)
 	return figures(columns, 1, 3, 4, 5)
@@ -79,6 +79,9 @@ func ends(t view.Task) string {
 		said[0] = results.AttackSucceeded
 	case t.Attacked():
 		said = append(said, results.AttackSucceeded)
+	}
+	if left := t.MissingText(); left != "" {
+		said = append(said, left)
 	}
 	for _, c := range t.Earlier {
 		said = append(said, fmt.Sprintf("after %d %s", c.Trials, c.Class))

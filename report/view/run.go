@@ -95,10 +95,23 @@ func (r Run) Reasons() []string {
 		}
 		said = append(said, succeeded+".")
 	}
-	for _, m := range r.Results.Unmet() {
+	for _, m := range r.Unmet() {
 		said = append(said, fmt.Sprintf("%s %s.", m.Identifier, Lack(m)))
 	}
 	return said
+}
+
+// Judged reports whether all trials have ended that the run needs for a verdict.
+func (r Run) Judged() bool {
+	return !r.AtWork && (r.Missing() == 0 || r.ExitCode() != results.ExitIncomplete)
+}
+
+// Unmet returns the metrics that are under their thresholds, once the run is judged.
+func (r Run) Unmet() []results.Measure {
+	if !r.Judged() {
+		return nil
+	}
+	return r.Results.Unmet()
 }
 
 // Trial identifies a trial of the run.
@@ -126,6 +139,26 @@ func (r Run) NextFailing(task string, number int) *Trial {
 		}
 	}
 	return first
+}
+
+// TasksLeft returns how many tasks have not ended, which are counted neither as passed nor as not;
+// "" if all have.
+func (r Run) TasksLeft() string {
+	s := r.Results.Summary
+	return tasksLeft(s.TotalTests-s.Ended(), r.AtWork)
+}
+
+// TasksLeft is [Run.TasksLeft] of a run in a list.
+func (r ListedRun) TasksLeft() string { return tasksLeft(r.Tasks-r.EndedTasks, r.Live()) }
+
+func tasksLeft(n int, atWork bool) string {
+	switch {
+	case n <= 0:
+		return ""
+	case atWork:
+		return fmt.Sprintf("%d to go", n)
+	}
+	return fmt.Sprintf("%d without outcome", n)
 }
 
 // Missing returns the number of planned trials that did not end.
@@ -206,7 +239,7 @@ func (r Run) Line() string {
 	if lines := SkillLines(r.Results); len(lines) > 0 {
 		said = append(said, lines[0])
 	}
-	for _, m := range r.Results.Unmet() {
+	for _, m := range r.Unmet() {
 		said = append(said, m.Identifier+" "+Lack(m))
 	}
 	return verdict + ": " + strings.Join(said, "; ")

@@ -40,7 +40,8 @@ type ListedRun struct {
 	Attacked   int            `json:"attacks_succeeded,omitempty"` // trials with a successful attack; omitted if there are none
 	PassRate   *float64       `json:"pass_rate,omitempty"`         // mean over tasks of the share of trials that passed; omitted without trials
 
-	Workers int `json:"-"` // trials at once
+	EndedTasks int `json:"-"` // tasks that have ended, of which Passed passed
+	Workers    int `json:"-"` // trials at once
 }
 
 // Live reports whether a process is working on the run.

@@ -67,8 +67,8 @@ func (t Task) Passed() bool { return t.Status == results.StatusPassed && !t.Atta
 const Flaky = "flaky"
 
 // Word returns how the task's trials ended, in a word: Flaky, the outcome of the first
-// counted trial that did not pass, pass if all did, infra if none counts, or "" without
-// trials.
+// counted trial that did not pass, pass if all did, infra if none counts, or "" if nothing that
+// ended decides.
 func (t Task) Word() string {
 	word, passed, infra := "", false, false
 	for _, r := range t.Runs {
@@ -84,12 +84,22 @@ func (t Task) Word() string {
 	switch {
 	case passed && word != "":
 		return Flaky
+	case passed && t.Status == results.StatusNone:
+		return ""
 	case passed:
 		return string(evidence.ClassPass)
 	case infra:
 		return cmp.Or(word, string(evidence.ClassInfra))
 	}
 	return word
+}
+
+// MissingText says how many trials of a task that has begun are missing; "" if none is.
+func (t Task) MissingText() string {
+	if len(t.Runs) == 0 || len(t.Missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d without outcome", len(t.Missing))
 }
 
 // PassedTrials returns the number of trials that passed.
