@@ -400,7 +400,7 @@ type Inputs struct {
 type File struct {
 	_ struct{} `unknown:"warn"`
 
-	Path    string  `json:"path" jsonschema:"path in the workspace, and without content also in the fixtures: a file, or a directory with everything in it"`
+	Path    string  `json:"path,omitempty" jsonschema:"path in the workspace, and without content also in the fixtures: a file, or a directory with everything in it"`
 	Content *string `json:"content,omitempty" jsonschema:"content of the file"`
 }
 

@@ -125,7 +125,8 @@ func (r resolver) filesOf(f File, at strictyaml.Path) []WorkspaceFile {
 
 func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
 	if f.Path == "" {
-		return WorkspaceFile{}, false // reported as missing
+		r.doc.Warnf(at, "a file without a path is not written, here or in waza; add its path")
+		return WorkspaceFile{}, false
 	}
 	clean := path.Clean(f.Path)
 	if !files.IsInside(f.Path) || clean == "." {
