@@ -119,8 +119,8 @@ func TestALifeInOrder(t *testing.T) {
 		wantOutcome(t, r, evidence.ClassPass, "")
 
 		want := []string{
-			"open", "put stock /", "start stock", "listen",
-			"put agent /workspace", "start agent", "start stock",
+			"open", "put stock /", "start stock", "put agent /workspace",
+			"listen", "start agent", "start stock",
 			"collect agent /workspace", "close",
 		}
 		got := slices.DeleteFunc(b.opened()[0].log(), func(act string) bool { return strings.HasPrefix(act, "signal") })
@@ -263,7 +263,7 @@ func TestAdviceForTheAgent(t *testing.T) {
 
 func TestInterruptedInEachPhase(t *testing.T) {
 	for _, act := range []string{
-		"open", "put stock /", "start stock", "listen", "put agent /workspace", "start agent", "collect agent /workspace",
+		"open", "put stock /", "start stock", "put agent /workspace", "listen", "start agent", "collect agent /workspace",
 	} {
 		t.Run(act, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestServicesStartBeforeTheirServer(t *testing.T) {
 		b.ready = func(context.Context) error { time.Sleep(time.Second); return nil }
 		r := runOne(t, b, serviceTrial(), o)
 		wantOutcome(t, r, evidence.ClassPass, "")
-		want := []string{"open", "put stock/db /", "start stock/db", `ready stock/db ["is-ready"]`, "put stock /", "start stock", "listen"}
+		want := []string{"open", "put stock/db /", "start stock/db", `ready stock/db ["is-ready"]`, "put stock /", "start stock", "put agent /workspace", "listen"}
 		if diff := cmp.Diff(want, b.opened()[0].log()[:len(want)]); diff != "" {
 			t.Error(diff)
 		}
