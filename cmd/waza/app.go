@@ -271,7 +271,10 @@ func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
 	if flag, isMissing := strings.CutPrefix(wrong, "flag needs an argument: "); isMissing {
 		wrong = "flag " + flag + " needs a value"
 	}
-	if bad := badValue.FindStringSubmatch(wrong); bad != nil {
+	if bad := badValue.FindStringSubmatch(wrong); bad != nil && strings.HasPrefix(bad[3], "cannot set both flags") {
+		flag := strings.TrimPrefix(bad[2], "no-")
+		wrong = fmt.Sprintf("--%s and --no-%s contradict each other; give one of them", flag, flag)
+	} else if bad != nil {
 		wrong = fmt.Sprintf("%s for --%s: %s", bad[1], bad[2], expectedValue(c, bad[2], bad[3]))
 	}
 	return usage("%s; see %s --help", wrong, c.FullName())
@@ -284,7 +287,7 @@ func expectedValue(c *cli.Command, name, complaint string) string {
 			continue
 		}
 		switch flag.(type) {
-		case *cli.BoolFlag:
+		case *cli.BoolFlag, *cli.BoolWithInverseFlag:
 			return "must be true or false"
 		case *cli.IntFlag, *cli.FloatFlag:
 			return "must be a number"

@@ -140,7 +140,7 @@ func exploreInventory(t *testing.T, p *project) {
 	}
 	price := p.runOf("price")
 	d := price.SessionDigest
-	if d.MCPToolCalls != 1 || !cmp.Equal(d.MCPServersUsed, []string{"inventory"}) || !cmp.Equal(d.ToolsUsed, []string{"inventory-find_item", "list_tools"}) {
+	if d.MCPToolCalls != 1 || !cmp.Equal(d.MCPServersUsed, []string{"inventory"}) || !cmp.Equal(d.ToolsUsed, []string{"list_tools", "inventory-find_item"}) {
 		t.Errorf("session digest %+v", d)
 	}
 	if !strings.Contains(price.FinalOutput, "15276 cents") {

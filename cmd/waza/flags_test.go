@@ -163,6 +163,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--nonsense", "-nonsense"},
 		{"new taks x", `unknown command new "taks"; did you mean "task"?`}, {"new it", "known here: grader, server, task"}, {"images lst", `unknown command images "lst"; did you mean "list"?`},
 		{"run --trials many", `invalid value "many" for --trials: must be a number; see waza run --help`},
+		{"run --isolate --no-isolate", "--isolate and --no-isolate contradict each other; give one of them"},
 		{"run --isolate=maybe", `invalid value "maybe" for --isolate: must be true or false`},
 		{"inspect --for soon", `invalid value "soon" for --for: must be a time, such as 10s`},
 		{"run --context-dir nowhere", "--context-dir: there is no directory nowhere"}, {"lock --context-dir flags_test.go x.yaml", "there is no directory flags_test.go"},
