@@ -174,9 +174,12 @@ func TestFaults_StubbornWithoutIsolation(t *testing.T) {
 		{"an agent that ignores its time limit", `
   executor: command
   agent: {command: sh, args: [-c, "trap '' TERM; sleep 300 & setsid sleep 300 & while :; do sleep 300; done"]}`, exitFailed, evidence.ClassTimeout},
-		{"an agent that takes rights away", `
+		{"an agent that takes rights away in its workspace", `
   executor: command
-  agent: {command: sh, args: [-c, "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b a .; ln -s /etc l; exit 0"]}`, exitOK, evidence.ClassPass},
+  agent: {command: sh, args: [-c, "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b a; ln -s /etc l; exit 0"]}`, exitOK, evidence.ClassPass},
+		{"an agent that closes its workspace", `
+  executor: command
+  agent: {command: sh, args: [-c, "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b a .; exit 0"]}`, exitFailed, evidence.ClassFail},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
