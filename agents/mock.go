@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/transcript"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 // mock answers each prompt without a model or tools, to try out the rest of an eval. Its
@@ -73,7 +74,7 @@ func aboutTask(in input.Input) (string, error) {
 		return all.String(), nil
 	}
 	fmt.Fprintf(&all, "\nAnalyzed %d file(s):", len(in.Files))
-	workspace, err := os.OpenRoot(in.Workspace)
+	workspace, err := files.Root(in.Workspace)
 	if err != nil {
 		return "", err
 	}
@@ -85,9 +86,9 @@ func aboutTask(in input.Input) (string, error) {
 }
 
 // beginning returns the beginning of a file on a line of its own, or nothing if it is empty, or a hook
-// removed it.
+// removed or replaced it.
 func beginning(workspace *os.Root, name string) string {
-	file, err := workspace.Open(name)
+	file, err := files.OpenAt(workspace, name)
 	if err != nil {
 		return ""
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"iter"
 	"maps"
 	"path"
 	"regexp"
@@ -160,37 +159,6 @@ func (r resolver) checkScriptServers(script strictyaml.Path) {
 	for at, called := range ScriptCalls(r.task.Script) {
 		if !strings.Contains(called.Server, "{{") && !slices.Contains(declared, called.Server) {
 			r.doc.Problemf(script.With(at...).With("server"), "the script names %s", notDeclared(called.Server, declared))
-		}
-	}
-}
-
-// ScriptCalls yields the tools that a script calls, and the servers whose tools it lists, each with
-// its path in the script. Names may contain expressions.
-func ScriptCalls(script json.RawMessage) iter.Seq2[strictyaml.Path, evidence.ToolRef] {
-	return func(yield func(strictyaml.Path, evidence.ToolRef) bool) {
-		var walk func(at strictyaml.Path, steps any) bool
-		walk = func(at strictyaml.Path, steps any) bool {
-			list, _ := steps.([]any)
-			for i, one := range list {
-				step, _ := one.(map[string]any)
-				for _, key := range []string{"call", "tools"} {
-					named, _ := step[key].(map[string]any)
-					server, _ := named["server"].(string)
-					tool, _ := named["tool"].(string)
-					if server != "" && !yield(at.With(i, key), evidence.ToolRef{Server: server, Tool: tool}) {
-						return false
-					}
-				}
-				loop, _ := step["loop"].(map[string]any)
-				if !walk(at.With(i, "loop", "steps"), loop["steps"]) {
-					return false
-				}
-			}
-			return true
-		}
-		var steps any
-		if json.Unmarshal(script, &steps) == nil {
-			walk(nil, steps)
 		}
 	}
 }

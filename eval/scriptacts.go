@@ -3,11 +3,51 @@ package eval
 import (
 	"cmp"
 	"encoding/json"
+	"iter"
 	"regexp"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
+
+// scriptSteps yields the steps of a script with their paths in it. Those of a loop come after the loop.
+func scriptSteps(script json.RawMessage) iter.Seq2[strictyaml.Path, []byte] {
+	return func(yield func(strictyaml.Path, []byte) bool) {
+		var walk func(at strictyaml.Path, steps []byte) bool
+		walk = func(at strictyaml.Path, steps []byte) bool {
+			i := 0
+			for step := range jsontext.Elements(steps) {
+				if !yield(at.With(i), step) || !walk(at.With(i, "loop", "steps"), jsontext.Member(jsontext.Member(step, "loop"), "steps")) {
+					return false
+				}
+				i++
+			}
+			return true
+		}
+		walk(nil, script)
+	}
+}
+
+// ScriptCalls yields the tools that a script calls, and the servers whose tools it lists, each with
+// its path in the script. Names may contain expressions.
+func ScriptCalls(script json.RawMessage) iter.Seq2[strictyaml.Path, evidence.ToolRef] {
+	return func(yield func(strictyaml.Path, evidence.ToolRef) bool) {
+		for at, step := range scriptSteps(script) {
+			for _, key := range []string{"call", "tools"} {
+				if named := toolIn(jsontext.Member(step, key)); named.Server != "" && !yield(at.With(key), named) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// toolIn returns the tool that a mapping names.
+func toolIn(named []byte) evidence.ToolRef {
+	return evidence.ToolRef{Server: jsontext.Text(jsontext.Member(named, "server")), Tool: jsontext.Text(jsontext.Member(named, "tool"))}
+}
 
 // ScriptCall is a call that a script makes. Its arguments may contain expressions.
 type ScriptCall struct {
@@ -31,37 +71,21 @@ type ScriptActs struct {
 func ReadScriptActs(script json.RawMessage) (acts ScriptActs) {
 	if len(script) > 0 {
 		acts.Say = new(string)
-		acts.read(script)
+	}
+	for _, step := range scriptSteps(script) {
+		call, say := jsontext.Member(step, "call"), jsontext.Member(step, "say")
+		if tool := toolIn(call); tool.Server != "" && !strings.Contains(tool.Server+tool.Tool, "{{") {
+			arguments := jsontext.Member(call, "arguments")
+			if len(arguments) == 0 || arguments[0] != '{' {
+				arguments = []byte("{}")
+			}
+			acts.Calls = append(acts.Calls, ScriptCall{tool, arguments, jsontext.Text(jsontext.Member(call, "expect"))})
+		}
+		if len(say) > 0 && say[0] == '"' {
+			acts.Say = new(jsontext.Text(say))
+		}
 	}
 	return acts
-}
-
-func (a *ScriptActs) read(steps json.RawMessage) {
-	var all []struct {
-		Call *struct {
-			Server, Tool, Expect string
-			Arguments            json.RawMessage
-		}
-		Say  *string
-		Loop struct{ Steps json.RawMessage }
-	}
-	if json.Unmarshal(steps, &all) != nil {
-		return
-	}
-	for _, step := range all {
-		if c := step.Call; c != nil && !strings.Contains(c.Server+c.Tool, "{{") {
-			if len(c.Arguments) == 0 || c.Arguments[0] != '{' {
-				c.Arguments = json.RawMessage("{}")
-			}
-			a.Calls = append(a.Calls, ScriptCall{evidence.ToolRef{Server: c.Server, Tool: c.Tool}, c.Arguments, c.Expect})
-		}
-		if step.Say != nil {
-			a.Say = step.Say
-		}
-		if len(step.Loop.Steps) > 0 {
-			a.read(step.Loop.Steps)
-		}
-	}
 }
 
 // inBraces matches an expression in a text of a script.

@@ -3,6 +3,8 @@ package results
 import (
 	"math"
 	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Gate says how much worse than another run a run may be.
@@ -81,15 +83,12 @@ func (g Gate) Rule(against, run Entry) Ruling {
 	if r.PassRate != nil {
 		r.Fell = r.PassRate.Finding == Worse
 		if g.MaxDrop != nil {
-			r.Fell = r.PassRate.Before-r.PassRate.After > *g.MaxDrop+tinyDrop
+			r.Fell = !evidence.Reaches(r.PassRate.After, r.PassRate.Before-*g.MaxDrop)
 		}
 	}
 	r.Passed = r.Tasks > 0 && !r.Fell && len(r.Regressions)+len(r.Attacked)+len(r.Golden) == 0
 	return r
 }
-
-// tinyDrop is less than any drop of a pass rate, and more than what sums of shares are off by.
-const tinyDrop = 1e-9
 
 // refuses reports whether a task got worse than the gate allows. A task that passed before
 // and has no counted trial in the run is never allowed, since it would hide a failure.

@@ -245,8 +245,8 @@ func (c *checker) missing(trials []*plan.Trial) {
 	}
 }
 
-// judges warns if a task's graders pass an agent that does nothing, and else reports that they were tried. Attacks and trigger tests
-// are exempt, since doing nothing may be right there.
+// judges warns if a task's graders pass an agent that does nothing, or else reports that they were
+// tried. Attacks and trigger tests are exempt, since doing nothing may be right there.
 func (c *checker) judges(t eval.ResolvedTask) bool {
 	switch {
 	case t.Attack != nil || t.Trigger != nil || len(t.Checkpoints) > 0:

@@ -179,8 +179,9 @@ func Parse(raw []byte) (messages []Message, batch bool, err error) {
 // Hear reads what a server sent: a message or all messages of a batch. An answer belongs to
 // its request by its id, whatever else is wrong with it: Hear also accepts answers that
 // [Parse] rejects, even those that are not JSON, and [Message.Odd] says why. An answer that
-// has neither a result nor an error that can be relied on is returned without both. In a batch with an answer, an element that is no
-// message becomes an answer without an id. Errors are those of [Parse].
+// has neither a result nor an error that can be relied on is returned without both. In a
+// batch with an answer, an element that is no message becomes an answer without an id.
+// Errors are those of [Parse].
 func Hear(raw []byte) (messages []Message, batch bool, err error) {
 	objects, batch, err := Split(raw)
 	if errors.Is(err, ErrNotJSON) {
