@@ -1,5 +1,4 @@
-# The runner in an image of its own, for docker-compose.yml. It holds the executable,
-# which becomes process 1 of every container of a trial too, and certificates.
+# The runner in an image of its own, for docker-compose.yml: the executable and certificates.
 #
 #   make image             takes bin/waza, built on this machine; nothing is pulled
 #   docker-compose build   compiles in a container, and pulls the compiler's image
@@ -16,7 +15,7 @@ ENTRYPOINT ["/usr/local/bin/waza"]
 FROM golang:1.26-bookworm AS compiler
 WORKDIR /src
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -o /waza ./cmd/waza
+RUN scripts/guest "$(go env GOARCH)" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags guest -o /waza ./cmd/waza
 
 FROM scratch AS compiled
 COPY --from=compiler /waza /usr/local/bin/waza

@@ -1,5 +1,6 @@
 # Every target here works on a fresh machine: what is missing is set up first,
-# or named in one sentence. Settings: TIMEOUT, the limit of a package's tests.
+# or named in one sentence. Settings: TIMEOUT, the limit of a package's tests; SUITES, what
+# make test runs.
 
 SHELL := bash
 
@@ -8,7 +9,9 @@ export PATH := $(PATH):/usr/local/go/bin
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat test-kubernetes test-bench golden bench soak screenshots lint clean
+SUITES ?= base
+
+.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat test-kubernetes test-engines test-bench golden bench soak screenshots lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,20 +20,20 @@ setup: ## Have a Docker engine, the base image and the examples' images
 	@scripts/phase setup scripts/setup
 
 first:
-	@scripts/phase setup scripts/setup go engine first
+	@scripts/first
 
-build: ## Build bin/waza, static, its twin for the engine where that differs, and an example's server
+build: ## Build bin/waza, static, with the guest for the engine, and an example's server
 	@scripts/phase build scripts/build
 
-image: first build ## Build the image of docker-compose.yml from bin/waza
+image: first ## Build the image of docker-compose.yml from bin/waza
 	@scripts/phase image scripts/image
 
 # The first example needs an engine and one small image.
-run: first build ## Run the first example in isolation
+run: first ## Run the first example in isolation
 	@bin/waza run --isolate examples/mcp-eval/eval.yaml
 
 test: ## Lint, and run all tests without the suites below
-	@scripts/test base
+	@scripts/test $(SUITES)
 
 test-attacks: ## Attack trials and the runner, with every defence and without it
 	@scripts/test attacks
@@ -50,6 +53,9 @@ test-compat: ## Plan and run evals written for upstream waza
 test-kubernetes: ## Run trials on a cluster: that of KUBECONFIG, or one made here
 	@scripts/test kubernetes
 
+test-engines: ## Run waza on other engines, each in a virtual machine of Debian packages
+	@scripts/engines
+
 test-bench: ## See that the benchmark works
 	@scripts/test bench
 
@@ -57,7 +63,7 @@ golden: ## Write the golden files anew, to read the diff
 	@scripts/golden
 
 test-all: ## Run every suite
-	@scripts/test base attacks agents faults pages kubernetes compat bench
+	@scripts/test base kubernetes faults agents attacks pages compat bench
 
 bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 	@scripts/setup go engine compose

@@ -23,6 +23,8 @@ const (
 	Agent  Role = "agent"
 	Both   Role = "agent and server"
 	Grader Role = "grader's program"
+	// Stranger is a file in a directory where waza is started, that the command line does not name.
+	Stranger Role = "stranger's file"
 )
 
 // Attack is one attack.
@@ -79,7 +81,10 @@ func All() []Attack {
 		guaranteeAttacks(),
 		frontingAttacks(),
 		leakingAttacks(),
+		foundAttacks(),
+		modelAttacks(),
 		leftoverAttacks(),
+		unreadableAttacks(),
 		bombAttacks(),
 		sayingAttacks(),
 		outputAttacks(),

@@ -20,15 +20,18 @@ func serveAway(t *testing.T) (string, *listener) {
 	heard := &listener{at: "the host's loopback"}
 	inside := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if parts := strings.Split(r.URL.Path, "/"); len(parts) > 3 {
-			heard.mu.Lock()
-			defer heard.mu.Unlock()
-			heard.arrivals = append(heard.arrivals, Arrival{At: heard.at, Arrival: probe.Arrival{
+			heard.add(Arrival{At: heard.at, Arrival: probe.Arrival{
 				Nonce: parts[1] + "." + parts[2] + ".remote", Attack: parts[3], Aim: r.Host, Over: "HTTP",
 			}})
 		}
 	}))
 	t.Cleanup(inside.Close)
+	models := modelsAway(heard)
 	servers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if parts := strings.Split(r.URL.Path, "/"); len(parts) > 2 && parts[2] == modelsPath {
+			models(w, r)
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		switch {
 		case r.Method == http.MethodGet:

@@ -22,6 +22,7 @@ import (
 	"github.com/waza-isolate/waza/kubernetes"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/kube"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
@@ -41,22 +42,47 @@ func clusterAttacks() []Attack {
 	return all
 }
 
+// TestAttacksOnEngine carries out the attacks whose outcome depends on the engine, its kernel and
+// its control groups. scripts/engines runs it on other engines than that of the other tests.
+func TestAttacksOnEngine(t *testing.T) {
+	s := newStage(t)
+	s.on = docker{args: []string{"--workers", "2"}} // an emulated machine does not keep up with more
+	fills := slices.DeleteFunc(leftoverAttacks(), func(a Attack) bool { return a.taskOf() != "ten-gigabyte-file" })
+	bombs := bombAttacks()
+	if sharesOwner(t) {
+		bombs = slices.DeleteFunc(bombs, func(a Attack) bool { return slices.Contains(ofOwner, a.Name) })
+	}
+	all := slices.Concat(probeAttacks(), networkAttacks(), outlivingAttacks(), bombs, fills)
+	sum := s.carryOut(t, all, 1, func(Attack) string { return s.waza })
+	s.figure("attacks tried %d, succeeded %d", sum.tried, sum.succeeded)
+}
+
+// ofOwner are the attacks on what the kernel also counts for the owner of user namespaces, whom all
+// containers have in common on an engine with such namespaces. A run's guarantees say so.
+var ofOwner = []string{part.UsesUp, "uses-up-queues", "uses-up-timers"}
+
+// sharesOwner reports whether the engine's containers are in user namespaces.
+func sharesOwner(t *testing.T) bool {
+	t.Helper()
+	return slices.ContainsFunc(dockertest.SecurityOptions(t), func(o string) bool { return o == "name=rootless" || o == "name=userns" })
+}
+
 // cluster is a namespace of a cluster. It implements engine.
 type cluster struct {
 	client client.Interface
-	config eval.Kubernetes
+	config kube.Settings
 	images []byte   // the list of images that waza reads beside the eval
 	weak   []string // attacks of the certificate that may get out
 }
 
 // newClusterStage returns a stage of pods that have a guest and the hostile program.
-func newClusterStage(t *testing.T, guest string, config eval.Kubernetes, weak []string) *stage {
+func newClusterStage(t *testing.T, guest string, config kube.Settings, weak []string) *stage {
 	t.Helper()
 	runner := kubetest.Runner(t)
 	c := cluster{client: kubetest.Client(t), config: config, weak: weak}
 	node := kubetest.Node(t, c.client)
 	c.config.CPURequests, c.config.NodeSelector = 0.02, map[string]string{corev1.LabelHostname: node}
-	manifests, err := kubernetes.Manifests(config, false)
+	manifests, err := kubernetes.Manifests(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +107,7 @@ func newClusterStage(t *testing.T, guest string, config eval.Kubernetes, weak []
 	return s
 }
 
-func (c cluster) prepare(t *testing.T, dir string) (func(*eval.Eval), []string) {
+func (c cluster) prepare(t *testing.T, dir string) (func(*eval.Eval), []string, []string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "waza.images.json"), c.images, 0o644); err != nil {
 		t.Fatal(err)
@@ -90,7 +116,7 @@ func (c cluster) prepare(t *testing.T, dir string) (func(*eval.Eval), []string) 
 	for _, name := range c.weak {
 		args = append(args, "--allow-weak", name)
 	}
-	return func(e *eval.Eval) { e.Config.Isolation.Subnets, e.Config.Isolation.Kubernetes = "", c.config }, args
+	return func(e *eval.Eval) { e.Config.Isolation.Subnets, e.Config.Isolation.Kubernetes = "", c.config }, args, []string{"KUBECONFIG=" + kubetest.Allow(t, map[string]any{"namespace": c.config.Namespace, "node_selector": c.config.NodeSelector})}
 }
 
 // left also lists what has ended, which is garbage after a runner that was killed.
@@ -132,7 +158,7 @@ func (c cluster) remove(t *testing.T, r *Run, _ string) {
 func TestOnCluster(t *testing.T) {
 	kubetest.Require(t)
 	t.Parallel()
-	s := newClusterStage(t, dockertest.Waza(t), eval.Kubernetes{Namespace: "waza-attacks", RemoveInterface: true}, openNodes)
+	s := newClusterStage(t, dockertest.Waza(t), kube.Settings{Namespace: "waza-attacks", RemoveInterface: true}, openNodes)
 	sum := s.carryOut(t, clusterAttacks(), 2, func(Attack) string { return s.waza })
 	s.figure("on a cluster: attacks tried %d, succeeded %d; neighbouring trials %d, harmed %d", sum.tried, sum.succeeded, sum.neighbours, sum.harmed)
 }
@@ -148,7 +174,7 @@ func TestControlsOnCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	weak := slices.Sorted(maps.Keys(byName(probeAttacks())))
-	s := newClusterStage(t, guest, eval.Kubernetes{Namespace: "waza-attacks-open"}, weak)
+	s := newClusterStage(t, guest, kube.Settings{Namespace: "waza-attacks-open"}, weak)
 	var attacks []Attack
 	for _, name := range []string{probe.HostTCP, probe.BridgeTCP, probe.HostUDP, probe.DNSHost, probe.GuestMemory, probe.GuestPtrace, "outlive-agent"} {
 		attacks = append(attacks, byName(clusterAttacks())[name])

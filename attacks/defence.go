@@ -9,8 +9,8 @@ type Defence struct {
 	// Build names the executable without this defense. Defenses share a build if the
 	// attacks that they stop do not interfere.
 	Build string
-	// Kept says why it cannot be removed. Constants and Build are empty then, and
-	// SECURITY.md lists the reason.
+	// Kept says why it is not removed. Constants and Build are empty then, and
+	// docs/attacks.md lists the reason.
 	Kept string
 }
 
@@ -21,7 +21,7 @@ const (
 	guestBuild = "guest" // process 1, and the end of containers
 	leakyBuild = "leaky" // egress, secrets, and records of an agent's traffic
 	wireBuild  = "wire"  // processing of MCP messages
-	laxBuild   = "lax"   // limits, and sanitizing of text
+	laxBuild   = "lax"   // limits
 )
 
 // without returns a defense that is removed by setting constants to false.
@@ -29,5 +29,5 @@ func without(build, name string, constants ...string) Defence {
 	return Defence{Name: name, Build: build, Constants: constants}
 }
 
-// kept returns a defense that cannot be removed.
+// kept returns a defense that is not removed.
 func kept(name, why string) Defence { return Defence{Name: name, Kept: why} }

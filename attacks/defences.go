@@ -66,6 +66,18 @@ func smallBuffers() Defence {
 	return without(laxBuild, "small socket buffers", "SmallTCPBuffers")
 }
 
+func noFilters() Defence {
+	return without(rootBuild, "programs cannot add filters of system calls", "NoFilters", "SeccompFilter")
+}
+
+func noCoreDumps() Defence {
+	return without(rootBuild, "programs cannot change their limit of core dumps", "NoCoreDumps")
+}
+
+func hiddenNames() Defence {
+	return without(rootBuild, "names of the host are hidden", "HiddenNames", "Unprivileged")
+}
+
 func nothingOfTheHost() Defence {
 	return without(rootBuild, "nothing of the host in a container", "NothingOfTheHost", "Unprivileged", "SeccompFilter", "CheckedWalls")
 }
@@ -165,6 +177,18 @@ func everyDirectory() Defence {
 	return without(laxBuild, "directories may have any name", "EveryName")
 }
 
+func rightsRestored() Defence {
+	return without(laxBuild, "closed directories are opened to collect them", "RestoredRights")
+}
+
+func restRead() Defence {
+	return without(guestBuild, "what cannot be read hides nothing else", "ReadableRest")
+}
+
+func lossesBlamed() Defence {
+	return without(laxBuild, "evidence that the agent spoilt is its fault", "BlamedLosses")
+}
+
 func fewLevels() Defence {
 	return without(laxBuild, "a limit of nested directories", "FewLevels")
 }
@@ -202,6 +226,14 @@ func tunnelsAsNamed() Defence {
 // hostsAsConnected is a pair of defenses, one behind the other.
 func hostsAsConnected() Defence {
 	return without(leakyBuild, "the Host header must name the connected host, and the egress policy", "HostsAsConnected", "EgressPolicy")
+}
+
+func namedFiles() Defence {
+	return without(leakyBuild, "files that the command line does not name are asked about", "NamedFiles")
+}
+
+func offline() Defence {
+	return without(leakyBuild, "what is about to fetch asks whether it may", "Offline")
 }
 
 func redaction() Defence {

@@ -62,6 +62,7 @@ func (g Ground) writeEval(dir string, attacks []Attack) (neighbours []string, er
 
 func (g Ground) eval() eval.Eval {
 	env := map[string]string{part.AimsEnv: g.Aims}
+	models, limits := g.models()
 	return eval.Eval{
 		Name: g.Name,
 		Config: eval.Config{
@@ -70,10 +71,11 @@ func (g Ground) eval() eval.Eval {
 				Command: program, Args: []string{"agent"},
 				Transcript: &transcript.Source{From: "stdout", Format: transcript.FormatWaza},
 			},
+			Models: models, ModelLimits: limits,
 			Isolation: eval.Isolation{
 				Pull:    "never",
 				Subnets: part.Subnets,
-				Agent:   eval.AgentContainer{Image: g.Image, Limits: mcpconfig.Limits{Memory: "256m", Disk: "16m"}, MaxOutput: "8m", Env: env},
+				Agent:   eval.AgentContainer{Image: g.Image, Limits: mcpconfig.Limits{Memory: "256m", Disk: "16m", ShmSize: "8m"}, MaxOutput: "8m", Env: env},
 			},
 			MCPServers: map[string]*mcpconfig.Server{
 				evil: {Image: g.Image, Command: program, Args: []string{"server", part.Honest}, Env: env, Limits: mcpconfig.Limits{Memory: "256m", Disk: "64m"}},

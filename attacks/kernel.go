@@ -28,6 +28,11 @@ func kernelAttacks() []Attack {
 		asks("high-bits", "open a socket to the hypervisor with high argument bits set, which a 64-bit filter misses", filter()),
 		asks("release-agent", "make the host run a program by a control group's release_agent", nothingOfTheHost()),
 		asks("cgroup-limits", "raise the limits of its control group", nothingOfTheHost()),
+		asks("seccomp-filters", "compile filters of system calls, for which the machine has one pool of memory (bpf_jit_limit)", noFilters()),
+		asks("socket-memory", "have the kernel hold memory for a socket outside its container's limit (filters, keys, flow labels)", filter()),
+		asks("special-pages", "take huge or secret pages, which the machine has for all", filter()),
+		asks("core-limit", "set its limit of core dumps to 0, with which a crash starts the machine's program for them", noCoreDumps()),
+		asks("host-names", "read the kernel's arguments, names of disks, or the names of its control group, its run or the runner's directory", hiddenNames()),
 		asks("core-pattern", "make the host run a program by core_pattern", privileges()),
 	}
 }

@@ -77,6 +77,16 @@ func outputAttacks() []Attack {
 			},
 		},
 		Attack{
+			Name: "printed-trajectories", As: Both, Promise: InertOutput, In: sayingTask, Without: plainOutput(),
+			Goal: "reorder what waza export --format atif prints with bidirectional characters",
+			Won: func(s Scene) (bool, string) {
+				var j judged
+				j.characters([]byte(s.exported()))
+				return among(j.odd, `'\u202e'`)
+			},
+			Tried: func(s Scene) bool { return strings.Contains(s.exported(), "bidi-mark") },
+		},
+		Attack{
 			Name: "served-file", As: Both, Promise: InertOutput, In: sayingTask, Without: servedAsText(),
 			Goal: "have a browser render a file of the run, served by waza serve, as a page",
 			Won:  func(s Scene) (bool, string) { return among(s.Run.served(s.Task).strays, "is served as") },
@@ -95,6 +105,9 @@ func outputAttacks() []Attack {
 func ofPages(s Scene) judged { return both(s.Run.report().judged, s.Run.served(sayingTask).judged) }
 
 func ofJUnit(s Scene) judged { return readJUnit(s.Run.written("junit.xml")) }
+
+// exported returns the trajectories of the run, as JSON, on stdout.
+func (s Scene) exported() string { return s.Run.printed("export", "--format", "atif", s.Run.Dir) }
 
 func ofMarkdown(s Scene) judged { return readMarkdown([]byte(s.Run.comment())) }
 

@@ -49,8 +49,8 @@ type stage struct {
 // engine is where runs take place.
 type engine interface {
 	// prepare puts into the directory of an eval what waza reads besides, and returns how the eval
-	// is changed, and more arguments of waza run.
-	prepare(t *testing.T, dir string) (change func(*eval.Eval), args []string)
+	// is changed, and more arguments and variables of waza run.
+	prepare(t *testing.T, dir string) (change func(*eval.Eval), args, env []string)
 	// left lists what is left of a run of an eval.
 	left(t *testing.T, r *Run, eval string) []string
 	// remove removes it.
@@ -58,9 +58,13 @@ type engine interface {
 }
 
 // docker is the Docker engine.
-type docker struct{}
+type docker struct {
+	args []string // of waza run
+}
 
-func (docker) prepare(*testing.T, string) (func(*eval.Eval), []string) { return nil, nil }
+func (d docker) prepare(*testing.T, string) (func(*eval.Eval), []string, []string) {
+	return nil, d.args, nil
+}
 
 func (docker) left(t *testing.T, _ *Run, eval string) (all []string) {
 	engine := dockertest.Engine(t)
@@ -100,6 +104,12 @@ type listener struct {
 	arrivals []Arrival // guarded by mu
 }
 
+func (p *listener) add(a Arrival) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.arrivals = append(p.arrivals, a)
+}
+
 // watch starts a listener, which ends with its stdin.
 func watch(t *testing.T, at string, command ...string) *listener {
 	t.Helper()
@@ -136,9 +146,7 @@ func watch(t *testing.T, at string, command ...string) *listener {
 				_, _ = io.Copy(io.Discard, out)
 				return
 			}
-			p.mu.Lock()
-			p.arrivals = append(p.arrivals, Arrival{a, at})
-			p.mu.Unlock()
+			p.add(Arrival{a, at})
 		}
 	})
 	return p
@@ -174,8 +182,8 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	}
 	g := Ground{Name: "attacks-" + nonce, Image: s.image, Aims: string(aims), Away: s.away + "/" + nonce}
 	dir := keptDir(t)
-	var more []string
-	g.Where, more = s.on.prepare(t, dir)
+	var more, env []string
+	g.Where, more, env = s.on.prepare(t, dir)
 	neighbours, err := g.writeEval(dir, attacks)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +191,7 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	r := &Run{ID: nonce, Waza: waza, Dir: filepath.Join(dir, "run")}
 	args := []string{"run", "--isolate", "eval.yaml", "--run-dir", r.Dir, "--infra-retries", "0"}
 	args = append(args, more...)
-	env := []string{"XDG_CACHE_HOME=" + s.cache}
+	env = append(env, "XDG_CACHE_HOME="+s.cache)
 	for _, a := range attacks {
 		if a.Alone != nil {
 			args = append(args, a.Alone.Args...)
@@ -267,7 +275,7 @@ func (r *Run) carryOut(t *testing.T, dir string, args, env []string, kill bool) 
 	cmd := exec.Command(r.Waza, args...)
 	var output bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
-	cmd.Env = slices.Concat(os.Environ(), env, []string{"PLANTED=planted-" + r.ID, part.SecretEnv + "=" + part.Secret(r.ID)})
+	cmd.Env = slices.Concat(os.Environ(), env, []string{"PLANTED=planted-" + r.ID, part.SecretEnv + "=" + part.Secret(r.ID), part.ModelKeyEnv + "=key-" + r.ID})
 	cmd.WaitDelay = 10 * time.Second
 	started := time.Now()
 	if err := cmd.Start(); err != nil {

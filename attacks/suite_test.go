@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/runner"
 )
 
 // figures names the file that TestAttacks writes its figures to.
@@ -168,6 +171,7 @@ func (s *stage) controls(t *testing.T, shown *atomic.Int64) []sub {
 func (s *stage) show(t *testing.T, waza string, attacks []Attack) (succeeded int64) {
 	t.Helper()
 	r := s.run(t, waza, withTrials(attacks))
+	checkGuest(t, r)
 	for _, a := range attacks {
 		won, detail := a.Won(r.scene(a))
 		if won {
@@ -182,6 +186,23 @@ func (s *stage) show(t *testing.T, waza string, attacks []Attack) (succeeded int
 	}
 	t.Logf("the run took %s", r.Took)
 	return succeeded
+}
+
+// checkGuest checks that process 1 of the run's containers on Docker was its executable, which lacks
+// defences, and no other that has them.
+func checkGuest(t *testing.T, r *Run) {
+	t.Helper()
+	record, err := runner.ReadRecord(r.Dir)
+	if err != nil || record.Engine["engine"] != "docker" { // it was killed before, or is a cluster's
+		return
+	}
+	own, err := files.Digest(r.Waza)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if guest := record.Engine["guest"]; guest != own {
+		t.Errorf("the guest is %s and not the weakened executable %s", guest, own)
+	}
 }
 
 // nameOf is the name of a run of attacks.

@@ -3,28 +3,31 @@ package attacks
 // Defenses against harmful text.
 
 func plainText() Defence {
-	return without(laxBuild, "control characters are escaped", "InertText")
+	return kept("control characters are escaped", "tests of internal/text show what is left of each character")
 }
 
 func setIn() Defence {
-	return without(laxBuild, "foreign lines are indented", "IndentedText")
+	return kept("foreign lines are indented", "golden files of cmd/waza have what waza show prints")
 }
 
 func clippedTexts() Defence {
-	return without(laxBuild, "long texts are cut on terminals", "ClippedText")
+	return kept("long texts are cut on terminals", "golden files of cmd/waza have what waza show prints of long texts")
 }
 
 func visibleText() Defence {
-	return without(laxBuild, "invisible characters are escaped", "VisibleText")
+	return kept("invisible characters are escaped", "tests of internal/text show how each invisible character is written")
+}
+
+func plainOutput() Defence {
+	return kept("all output of a command passes one writer", "tests of internal/text show what passes the writer")
 }
 
 func escapedPages() Defence {
-	return without(laxBuild, "pages by html/template", "EscapedPages")
+	return kept("pages by html/template", "tests of report and pagetest write and open pages with hostile texts")
 }
 
-// policyAndEscapes is a pair of defenses, since each alone keeps scripts from running.
 func policyAndEscapes() Defence {
-	return without(leakyBuild, "a Content-Security-Policy, behind pages by html/template", "PagePolicy", "EscapedPages")
+	return kept("a Content-Security-Policy, behind pages by html/template", "either alone keeps scripts from running, as tests of report and pagetest show")
 }
 
 func noAddresses() Defence {
@@ -36,17 +39,17 @@ func noAttributes() Defence {
 }
 
 func boundedPages() Defence {
-	return without(laxBuild, "limits on what a page shows of a trial", "BoundedPages")
+	return kept("limits on what a page shows of a trial", "tests of report show how large the page of a trial can be")
 }
 
 func escapedXML() Defence {
-	return without(laxBuild, "JUnit files by encoding/xml", "EscapedXML")
+	return kept("JUnit files by encoding/xml", "tests of report/junit read what is written with hostile texts")
 }
 
 func escapedMarkdown() Defence {
-	return without(laxBuild, "everything that Markdown, HTML or GitHub interprets is escaped", "EscapedMarkdown")
+	return kept("everything that Markdown, HTML or GitHub interprets is escaped", "tests of report/github show what hostile texts become")
 }
 
 func servedAsText() Defence {
-	return without(laxBuild, "files are served only as plain text", "FilesAsText")
+	return kept("files are served only as plain text", "tests of serve show the type that each file is served as")
 }

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/runner"

@@ -13,8 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/bench/mcppeer"
 	"github.com/waza-isolate/waza/evidence"
@@ -208,7 +209,9 @@ func (b *bench) directServer(ctx context.Context, s shape) (d direct, err error)
 func (b *bench) removeDirect(ctx context.Context, d direct) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	return errors.Join(b.engine.remove(ctx, d.server), b.engine.NetworkRemove(ctx, d.network))
+	err := b.engine.remove(ctx, d.server)
+	_, unremoved := b.engine.NetworkRemove(ctx, d.network, client.NetworkRemoveOptions{})
+	return errors.Join(err, unremoved)
 }
 
 // directLoad runs a client in a container like that of an agent, with direct access to the
@@ -233,15 +236,15 @@ func (b *bench) directLoad(ctx context.Context, s shape, d direct, load ...strin
 
 // heard waits for a client to exit and reads its report.
 func (b *bench) heard(ctx context.Context, id string) (r mcppeer.Report, err error) {
-	statuses, errs := b.engine.ContainerWait(ctx, id, container.WaitConditionNotRunning)
+	wait := b.engine.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	var code int64
 	select {
-	case status := <-statuses:
+	case status := <-wait.Result:
 		code = status.StatusCode
-	case err := <-errs:
+	case err := <-wait.Error:
 		return r, err
 	}
-	logs, err := b.engine.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	logs, err := b.engine.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
 	if err != nil {
 		return r, err
 	}

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
+	"github.com/moby/moby/client"
 )
 
 // echoSize is about the number of bytes of a captured call in each direction.
@@ -33,12 +33,12 @@ func (b *bench) echoes(ctx context.Context, s shape) (_ []float64, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.engine.remove(context.WithoutCancel(ctx), made)) }()
-	pipe, err := b.engine.ContainerAttach(ctx, made, container.AttachOptions{Stream: true, Stdin: true, Stdout: true})
+	pipe, err := b.engine.ContainerAttach(ctx, made, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true})
 	if err != nil {
 		return nil, err
 	}
 	defer pipe.Close()
-	if err := b.engine.ContainerStart(ctx, made, container.StartOptions{}); err != nil {
+	if _, err := b.engine.ContainerStart(ctx, made, client.ContainerStartOptions{}); err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, pipe.Close)

@@ -13,12 +13,8 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 )
 
 // Labels of the objects of the benchmark. The floor's objects have the label of the run
@@ -38,11 +34,11 @@ type engine struct {
 
 // dialEngine connects to the engine that waza uses.
 func dialEngine(ctx context.Context) (*engine, error) {
-	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	c, err := client.New(client.FromEnv)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Ping(ctx); err != nil {
+	if _, err := c.Ping(ctx, client.PingOptions{}); err != nil {
 		return nil, errors.Join(fmt.Errorf("no Docker engine answers at %s: start Docker, or set DOCKER_HOST to the address of an engine: %w", c.DaemonHost(), err), c.Close())
 	}
 	// A docker context may select another engine; make waza use this one.
@@ -71,7 +67,7 @@ func (e *engine) importPeer(ctx context.Context, peer, attacker, run string) (st
 	}
 	sum := sha256.Sum256([]byte(run))
 	ref := "waza-bench-peer:" + hex.EncodeToString(sum[:8])
-	progress, err := e.ImageImport(ctx, image.ImportSource{Source: &content, SourceName: "-"}, ref, image.ImportOptions{
+	progress, err := e.ImageImport(ctx, client.ImageImportSource{Source: &content, SourceName: "-"}, ref, client.ImageImportOptions{
 		Changes: []string{`ENTRYPOINT ["/peer"]`, "USER 65532:65532", "LABEL " + labelBench + "=" + run},
 	})
 	if err != nil {
@@ -85,7 +81,7 @@ func (e *engine) dropImage(ctx context.Context, ref string) error {
 	if ref == "" {
 		return nil
 	}
-	_, err := e.ImageRemove(ctx, ref, image.RemoveOptions{Force: true, PruneChildren: true})
+	_, err := e.ImageRemove(ctx, ref, client.ImageRemoveOptions{Force: true, PruneChildren: true})
 	return ignoreGone(err)
 }
 
@@ -93,41 +89,41 @@ func (e *engine) dropImage(ctx context.Context, ref string) error {
 func (e *engine) kill(ctx context.Context, id string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	statuses, errs := e.ContainerWait(ctx, id, container.WaitConditionRemoved)
-	if err := e.ContainerKill(ctx, id, "KILL"); err != nil && !errdefs.IsConflict(err) { // it has already exited
+	wait := e.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	if _, err := e.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"}); err != nil && !errdefs.IsConflict(err) { // it has already exited
 		return ignoreGone(err)
 	}
 	select {
-	case <-statuses:
+	case <-wait.Result:
 		return nil
-	case err := <-errs:
+	case err := <-wait.Error:
 		return ignoreGone(err)
 	}
 }
 
 // objects returns the names of all objects that have a label.
 func (e *engine) objects(ctx context.Context, label string) ([]string, error) {
-	with := filters.NewArgs(filters.Arg("label", label))
+	with := client.Filters{}.Add("label", label)
 	var all []string
-	containers, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: with})
+	containers, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: with})
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range containers {
+	for _, c := range containers.Items {
 		all = append(all, "container "+strings.Join(c.Names, " "))
 	}
-	networks, err := e.NetworkList(ctx, network.ListOptions{Filters: with})
+	networks, err := e.NetworkList(ctx, client.NetworkListOptions{Filters: with})
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range networks {
+	for _, n := range networks.Items {
 		all = append(all, "network "+n.Name)
 	}
-	volumes, err := e.VolumeList(ctx, volume.ListOptions{Filters: with})
+	volumes, err := e.VolumeList(ctx, client.VolumeListOptions{Filters: with})
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range volumes.Volumes {
+	for _, v := range volumes.Items {
 		all = append(all, "volume "+v.Name)
 	}
 	return all, nil
@@ -135,16 +131,17 @@ func (e *engine) objects(ctx context.Context, label string) ([]string, error) {
 
 // sweep removes the containers and networks with a label, which an interrupted floor left.
 func (e *engine) sweep(ctx context.Context, label string) error {
-	with := filters.NewArgs(filters.Arg("label", label))
-	containers, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: with})
+	with := client.Filters{}.Add("label", label)
+	containers, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: with})
 	errs := []error{err}
-	for _, c := range containers {
+	for _, c := range containers.Items {
 		errs = append(errs, e.remove(ctx, c.ID))
 	}
-	networks, err := e.NetworkList(ctx, network.ListOptions{Filters: with})
+	networks, err := e.NetworkList(ctx, client.NetworkListOptions{Filters: with})
 	errs = append(errs, err)
-	for _, n := range networks {
-		errs = append(errs, ignoreGone(e.NetworkRemove(ctx, n.ID)))
+	for _, n := range networks.Items {
+		_, err := e.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+		errs = append(errs, ignoreGone(err))
 	}
 	return errors.Join(errs...)
 }
@@ -153,15 +150,15 @@ func (e *engine) sweep(ctx context.Context, label string) error {
 func (e *engine) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	_, err := e.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if !errdefs.IsConflict(err) {
 		return ignoreGone(err)
 	}
-	statuses, errs := e.ContainerWait(ctx, id, container.WaitConditionRemoved) // removal is in progress
+	wait := e.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved}) // removal is in progress
 	select {
-	case <-statuses:
+	case <-wait.Result:
 		return nil
-	case err := <-errs:
+	case err := <-wait.Error:
 		return ignoreGone(err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -54,7 +54,8 @@ func (b *bench) startBare(ctx context.Context, x recordedContainer, network stri
 	if err != nil {
 		return "", err
 	}
-	return id, b.engine.ContainerStart(ctx, id, container.StartOptions{})
+	_, err = b.engine.ContainerStart(ctx, id, client.ContainerStartOptions{})
+	return id, err
 }
 
 func (b *bench) createBare(ctx context.Context, x recordedContainer, network string, subnet netip.Prefix) (string, error) {
@@ -64,7 +65,7 @@ func (b *bench) createBare(ctx context.Context, x recordedContainer, network str
 	host, networking := x.on(network, subnet)
 	creating, cancel := uncancelled(ctx)
 	defer cancel()
-	made, err := b.engine.ContainerCreate(creating, &x.conf, &host, networking, nil, "")
+	made, err := b.engine.ContainerCreate(creating, client.ContainerCreateOptions{Config: &x.conf, HostConfig: &host, NetworkingConfig: networking})
 	return made.ID, err
 }
 
@@ -92,19 +93,20 @@ func (b *bench) removeBare(ctx context.Context, s shape, ids []string, network s
 	if s.network != nil {
 		group.Go(func() error {
 			inNetwork.Wait()
-			return b.engine.NetworkRemove(ctx, network)
+			_, err := b.engine.NetworkRemove(ctx, network, client.NetworkRemoveOptions{})
+			return err
 		})
 	}
 	return group.Wait()
 }
 
 // makeNetwork creates a network in a free subnet.
-func (b *bench) makeNetwork(ctx context.Context, name string, o network.CreateOptions) (netip.Prefix, error) {
+func (b *bench) makeNetwork(ctx context.Context, name string, o client.NetworkCreateOptions) (netip.Prefix, error) {
 	for range subnetTries {
 		n := rand.Uint32N(1<<16/subnetSize) * subnetSize
 		addr := netip.AddrFrom4([4]byte{10, 214, byte(n >> 8), byte(n)})
 		subnet := netip.PrefixFrom(addr, 29)
-		o.IPAM = &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: subnet.String()}}}
+		o.IPAM = &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: subnet}}}
 		if err := ctx.Err(); err != nil {
 			return subnet, err
 		}

@@ -48,7 +48,7 @@ func (b *bench) measureScale(ctx context.Context) ([]Figure, error) {
 		Notes: []string{fmt.Sprintf("%.0f and %.0f MiB; %.0f and %.0f MiB to the end", mib(few.peaks.trials), mib(many.peaks.trials), mib(few.peaks.end), mib(many.peaks.end))},
 	}
 	after := Figure{
-		Name: "scale_after_s", What: fmt.Sprintf("seconds from the last of %d verdicts to the end: results, reports and the seal", many.tasks),
+		Name: "scale_after_s", What: fmt.Sprintf("seconds from the last of %d verdicts to the end: results, reports and digests", many.tasks),
 		Value: seconds(many.after),
 	}
 	size := Figure{

@@ -9,10 +9,10 @@ import (
 	"path"
 	"slices"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -20,7 +20,7 @@ import (
 // shape describes the network and containers of a trial, so that they can be created with
 // plain engine calls.
 type shape struct {
-	network    *network.CreateOptions // nil if there is none
+	network    *client.NetworkCreateOptions // nil if there is none
 	containers []recordedContainer
 }
 
@@ -37,22 +37,22 @@ type recordedContainer struct {
 // second container, as trials once had, to keep figures comparable over time.
 func (b *bench) shapeOf(ctx context.Context, trial string) (shape, error) {
 	var s shape
-	with := filters.NewArgs(filters.Arg("label", labelRun+"="+b.run), filters.Arg("label", labelTrial+"="+trial))
-	networks, err := b.engine.NetworkList(ctx, network.ListOptions{Filters: with})
+	with := client.Filters{}.Add("label", labelRun+"="+b.run).Add("label", labelTrial+"="+trial)
+	networks, err := b.engine.NetworkList(ctx, client.NetworkListOptions{Filters: with})
 	if err != nil {
 		return s, err
 	}
-	for _, n := range networks {
+	for _, n := range networks.Items {
 		ipv6 := n.EnableIPv6
-		s.network = &network.CreateOptions{
+		s.network = &client.NetworkCreateOptions{
 			Driver: n.Driver, Internal: n.Internal, EnableIPv6: &ipv6, Options: n.Options, Labels: b.labels(),
 		}
 	}
-	found, err := b.engine.ContainerList(ctx, container.ListOptions{Filters: with})
+	found, err := b.engine.ContainerList(ctx, client.ContainerListOptions{Filters: with})
 	if err != nil {
 		return s, err
 	}
-	for _, c := range found {
+	for _, c := range found.Items {
 		one, err := b.containerOf(ctx, c.ID)
 		if err != nil {
 			return s, err
@@ -64,17 +64,18 @@ func (b *bench) shapeOf(ctx context.Context, trial string) (shape, error) {
 		beside.role, beside.offset = "beside the agent", beside.offset+1
 		s.containers = append(s.containers, beside)
 	}
-	if len(s.containers) < 3 || s.network == nil != (len(networks) == 0) {
+	if len(s.containers) < 3 || s.network == nil != (len(networks.Items) == 0) {
 		return s, fmt.Errorf("trial %s has %d containers, which is not what was to be measured", trial, len(s.containers))
 	}
 	return s, nil
 }
 
 func (b *bench) containerOf(ctx context.Context, id string) (recordedContainer, error) {
-	c, err := b.engine.ContainerInspect(ctx, id)
+	found, err := b.engine.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
 		return recordedContainer{}, err
 	}
+	c := found.Container
 	if c.Config == nil || c.HostConfig == nil || c.NetworkSettings == nil {
 		return recordedContainer{}, errors.New("the engine tells nothing of container " + c.Name)
 	}
@@ -85,8 +86,8 @@ func (b *bench) containerOf(ctx context.Context, id string) (recordedContainer, 
 	// The directory of the socket was removed after the guest connected.
 	one.host.Mounts = slices.DeleteFunc(slices.Clone(one.host.Mounts), func(m mount.Mount) bool { return m.Target == path.Dir(sandbox.SocketPath) })
 	for _, endpoint := range c.NetworkSettings.Networks {
-		if addr, err := netip.ParseAddr(endpoint.IPAddress); err == nil {
-			one.offset = int(addr.As4()[3] % subnetSize)
+		if endpoint.IPAddress.Is4() {
+			one.offset = int(endpoint.IPAddress.As4()[3] % subnetSize)
 		}
 	}
 	return one, nil
@@ -105,7 +106,7 @@ func (x recordedContainer) on(name string, subnet netip.Prefix) (container.HostC
 	}
 	host.NetworkMode = container.NetworkMode(name)
 	return host, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-		name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: x.addr(subnet).String()}},
+		name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: x.addr(subnet)}},
 	}}
 }
 

@@ -87,7 +87,7 @@ func (b *bench) plan(ctx context.Context, s settings) (*plan.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	return trials[0], b.backend.Prepare(ctx, trials, func(string) {})
+	return trials[0], b.backend.Prepare(ctx, plan.Specs(trials), func(string) {})
 }
 
 // outcome is the result of trials that were run.

@@ -8,21 +8,18 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// MetaToolUse is the member of a request's _meta in which executor llm puts the id of the tool
-// use that a call is for; metaOfClaude is that of Claude Code.
-const (
-	MetaToolUse  = "waza/toolUseId"
-	metaOfClaude = "claudecode/toolUseId"
-)
+// metaOfClaude is where Claude Code puts what executor llm puts into [input.MetaToolUse].
+const metaOfClaude = "claudecode/toolUseId"
 
 func namedUse(params map[string]json.RawMessage) string {
 	meta, _ := members(params["_meta"])
-	return cmp.Or(jsontext.Text(meta[metaOfClaude]), jsontext.Text(meta[MetaToolUse]))
+	return cmp.Or(jsontext.Text(meta[metaOfClaude]), jsontext.Text(meta[input.MetaToolUse]))
 }
 
 // statusRefused is the status of the gateway's own answer beyond a limit.

@@ -45,6 +45,8 @@ type Gap struct {
 	Server string // empty if it may be any
 	Frame  int64  // 0 if there is none
 	Why    string
+	// OfAgent means that the agent sent what cannot be read.
+	OfAgent bool
 }
 
 func (g Gap) String() string {

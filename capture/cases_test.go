@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/waza-isolate/waza/capture"
+
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 type edgeCase struct {
@@ -69,7 +70,7 @@ func TestEdgeCasesOfTheWire(t *testing.T) {
 			var outcomes []evidence.Outcome
 			for _, call := range got.Calls {
 				outcomes = append(outcomes, call.Outcome)
-				if want.Arguments != nil && !capture.Equal(want.Arguments, call.Arguments) {
+				if want.Arguments != nil && !jsontext.Same(want.Arguments, call.Arguments) {
 					t.Errorf("arguments %s; want %s", call.Arguments, want.Arguments)
 				}
 			}
@@ -121,7 +122,7 @@ func TestEqualEdgeCases(t *testing.T) {
 		}
 		t.Run(test.Why, func(t *testing.T) {
 			want := string(test.Expect) == "true"
-			if got := capture.Equal(test.Expected, test.Got); got != want {
+			if got := jsontext.Same(test.Expected, test.Got); got != want {
 				t.Errorf("Equal(%s, %s) = %v", test.Expected, test.Got, got)
 			}
 		})
@@ -150,7 +151,7 @@ func TestEqual(t *testing.T) {
 		{`{} {}`, `{}`, false},
 		{`["a","b"]`, `["a,b"]`, false},
 	} {
-		if got := capture.Equal(json.RawMessage(test.a), json.RawMessage(test.b)); got != test.want {
+		if got := jsontext.Same(json.RawMessage(test.a), json.RawMessage(test.b)); got != test.want {
 			t.Errorf("Equal(%s, %s) = %v", test.a, test.b, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // maxChanges is how many changes of each kind are kept of a server, so that none can crowd out
@@ -38,7 +39,7 @@ func (cs *changes) compare(f evidence.Frame, before, after *version) {
 		return
 	}
 	was, is, name := before.tool, after.tool, after.name()
-	described, schema, hints := was.Description == is.Description, Equal(was.InputSchema, is.InputSchema), Equal(was.Annotations, is.Annotations)
+	described, schema, hints := was.Description == is.Description, jsontext.Same(was.InputSchema, is.InputSchema), jsontext.Same(was.Annotations, is.Annotations)
 	if !described {
 		cs.add(f, name, evidence.ChangedDescription, was.Description, is.Description)
 	}

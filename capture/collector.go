@@ -69,7 +69,7 @@ func (c *collector) gap(f evidence.Frame, why string) {
 	if f.Dir == evidence.ToClient {
 		c.catalog(f).blind = f.Seq // it may have been a list
 	}
-	c.gaps = append(c.gaps, Gap{Server: f.Server, Frame: f.Seq, Why: why})
+	c.gaps = append(c.gaps, Gap{Server: f.Server, Frame: f.Seq, Why: why, OfAgent: f.Dir == evidence.ToServer})
 }
 
 func (c *collector) note(f evidence.Frame, kind string) {

@@ -64,7 +64,7 @@ func sameResult(reported, result json.RawMessage) bool {
 	}
 	for _, value := range []json.RawMessage{reported, unpacked(reported)} {
 		for _, whole := range []json.RawMessage{result, c.blocks, c.structured, json.RawMessage(c.text)} {
-			if len(value) > 0 && Equal(value, whole) {
+			if len(value) > 0 && jsontext.Same(value, whole) {
 				return true
 			}
 		}

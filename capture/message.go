@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json/jsontext"
+
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
@@ -59,17 +60,3 @@ func duplicateKeys(raw []byte) bool {
 }
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
-
-// Equal reports whether a and b are the same JSON value according to [jsontext.Equal]. An absent
-// value only equals an absent one, and invalid JSON equals nothing.
-func Equal(a, b json.RawMessage) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return len(a) == len(b)
-	}
-	left, err := jsontext.Parse(a)
-	if err != nil {
-		return false
-	}
-	right, err := jsontext.Parse(b)
-	return err == nil && jsontext.Equal(left, right)
-}

@@ -2,14 +2,13 @@ package capture
 
 import (
 	"cmp"
-	"crypto/sha1"
-	"encoding/hex"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // NameKind is the kind of an agent's name for a tool.
@@ -63,7 +62,7 @@ func Resolve(catalogs map[string][]string, names ...string) []Resolution {
 					r.add(ref, bare)
 				}
 			}
-			if name, long := digested(server, tool); long && asked[name] != nil {
+			if name, long := dialect.LongNameOf(server, tool); long && asked[name] != nil {
 				asked[name].add(ref, false)
 			}
 			if _, ok := folded[strings.ToLower(tool)]; ok {
@@ -166,58 +165,23 @@ func written(servers, tools []string) iter.Seq2[string, bool] {
 	}
 }
 
-// MaxModelName is how long the name of a tool may be in APIs of models.
-const MaxModelName = 64
-
-// ModelName returns the name of a tool for APIs of models: mcp__SERVER__TOOL, with _ for
-// characters that they refuse. Of a name that is too long it is the beginning, and a digest of the
-// whole.
-func ModelName(server, tool string) string {
-	if name, long := digested(server, tool); long {
-		return name
-	}
-	return spelled("mcp__"+server+"__"+tool, true)
-}
-
 // shortNames returns a name and the ways in which clients shorten it if it is too long:
 // without its end, or without its middle.
 func shortNames(name string) []string {
 	all := []string{name}
-	if n := len(name); n >= MaxModelName {
+	if n := len(name); n >= dialect.MaxToolName {
 		all = append(all, name[:28]+"___"+name[n-32:], name[:30]+"..."+name[n-30:])
-		if n > MaxModelName {
-			all = append(all, name[:MaxModelName])
+		if n > dialect.MaxToolName {
+			all = append(all, name[:dialect.MaxToolName])
 		}
 	}
 	return all
 }
 
-// digested returns a name that is too long as Codex writes it: its beginning, and the SHA-1 of
-// the whole.
-func digested(server, tool string) (name string, long bool) {
-	raw := "mcp__" + server + "__" + tool
-	if len(raw) <= MaxModelName {
-		return "", false
-	}
-	sum := sha1.Sum([]byte(raw))
-	digest := hex.EncodeToString(sum[:])
-	return spelled(raw, true)[:MaxModelName-len(digest)] + digest, true
-}
-
 // spellings returns the ways in which clients write a name, without duplicates: unchanged;
 // with _ for characters that model APIs reject; and with _ for - too.
 func spellings(name string) []string {
-	return slices.Compact([]string{name, spelled(name, true), spelled(name, false)})
-}
-
-func spelled(name string, hyphens bool) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-' && hyphens:
-			return c
-		}
-		return '_'
-	}, name)
+	return slices.Compact([]string{name, dialect.Spelled(name, true), dialect.Spelled(name, false)})
 }
 
 func sorted(refs iter.Seq[evidence.ToolRef]) []evidence.ToolRef {

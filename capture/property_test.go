@@ -10,9 +10,11 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
-	"pgregory.net/rapid"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // conversation draws the frames of a few calls of one client, complete with their
@@ -94,7 +96,7 @@ func TestDuplicatesAndIncidents(t *testing.T) {
 		all := result.Calls
 		for i, call := range all {
 			same := func(other evidence.Call) bool {
-				return other.Server == call.Server && other.Tool == call.Tool && capture.Equal(other.Arguments, call.Arguments)
+				return other.Server == call.Server && other.Tool == call.Tool && jsontext.Same(other.Arguments, call.Arguments)
 			}
 			first := slices.IndexFunc(all, same)
 			if first == i && call.SameAs != 0 || first < i && call.SameAs != first+1 {
@@ -214,7 +216,7 @@ func checkedOnce(t *testing.T, frames []evidence.Frame) evidence.Call {
 func FuzzEqual(f *testing.F) {
 	f.Add([]byte(`{"a":[1,1.0,1e2,"x",null]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if !capture.Equal(raw, raw) && jsonValid(raw) {
+		if !jsontext.Same(raw, raw) && jsonValid(raw) {
 			t.Errorf("%q does not equal itself", raw)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"path"
 	"sync"
 
-	"github.com/docker/docker/api/types/mount"
+	"github.com/moby/moby/api/types/mount"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/sandbox"
@@ -37,7 +37,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 					return err
 				}
 			}
-			placed, err := s.withFiles(gctx, s.plan.withAddress(c, s.Trial, a))
+			placed, err := s.withFiles(gctx, s.plan.withAddress(c, s.Spec, a))
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	s.Servers = s.plan.serversAt(a)
 	return s.Settle(ctx, func(_ context.Context, name string, c *guests.Container) error {
 		onBridge := s.plan.network != "" && name == sandbox.Agent
-		return guests.CheckWalls(c.Guest.Hello(), guests.Walls{Interface: onBridge, OurFilter: filtered, OwnKernel: ownKernel(s.Trial.Runtime)})
+		return guests.CheckWalls(c.Guest.Hello(), guests.Walls{Interface: onBridge, OurFilter: filtered, OwnKernel: ownKernel(s.Spec.Runtime)})
 	})
 }
 
@@ -72,7 +72,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 // addresses of the network.
 func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err error) {
 	if s.plan.network != "" {
-		if a, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.Trial.Subnets); err != nil {
+		if a, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.Spec.Subnets); err != nil {
 			return a, err
 		}
 	}
@@ -99,8 +99,8 @@ func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err err
 // to each other.
 func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containerPlan, error) {
 	files := map[string]string{}
-	if c.Name == sandbox.Agent {
-		files[sandbox.MCPConfigPath] = s.Trial.MCPJSON
+	if c.MCPConfig != "" {
+		files[sandbox.MCPConfigPath] = c.MCPConfig
 	}
 	if c.host.NetworkMode.IsNone() {
 		files["/etc/hosts"] = hostsFile(c.host.ExtraHosts)

@@ -57,12 +57,7 @@ func (f facts) assessLimits(all *Checks) {
 }
 
 func (f facts) assessSecurity(all *Checks) {
-	has := func(name string) bool {
-		return slices.ContainsFunc(f.info.SecurityOptions, func(o string) bool {
-			return strings.HasPrefix(o, "name="+name) || o == name
-		})
-	}
-	if has("seccomp") {
+	if has(f.info, "seccomp") {
 		all.OK("seccomp", "containers run under a filter")
 	} else {
 		all.Fail("seccomp", "the engine filters no system calls, and a container on a bridge could reach the host",
@@ -70,7 +65,7 @@ func (f facts) assessSecurity(all *Checks) {
 	}
 	var kind []string
 	for name, label := range map[string]string{"rootless": "rootless", "userns": "user namespaces", "apparmor": "AppArmor", "selinux": "SELinux"} {
-		if has(name) {
+		if has(f.info, name) {
 			kind = append(kind, label)
 		}
 	}

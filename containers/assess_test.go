@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/system"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/system"
 )
 
 // healthy is an engine that lacks nothing.
@@ -89,5 +89,23 @@ func TestOldGuests(t *testing.T) {
 	}, "waza-guest:own", now)
 	if len(got) != 1 || got[0] != "waza-guest:old" {
 		t.Errorf("gc removes %v", got)
+	}
+}
+
+// TestUserMaps has the options of security that engines report, and what guarantees say of users.
+func TestUserMaps(t *testing.T) {
+	for _, test := range []struct{ options, want string }{
+		{"name=seccomp,profile=builtin name=cgroupns", ""},
+		{"name=apparmor name=selinux name=seccomp,profile=builtin", ""},
+		{"name=seccomp,profile=builtin name=rootless name=cgroupns", "the engine and root in its containers have no rights of root on its host"},
+		{"name=userns", "users of containers, root included, are other users on the engine's host"},
+		{"name=usernsx xname=rootless", ""},
+		{"", ""},
+	} {
+		e := &engine{info: system.Info{SecurityOptions: strings.Fields(test.options)}}
+		enforced, missing := e.userMaps()
+		if got := strings.Join(enforced, "; "); got != test.want || (len(missing) > 0) != (got != "") {
+			t.Errorf("%q: %q and not %q, want %q", test.options, got, missing, test.want)
+		}
 	}
 }

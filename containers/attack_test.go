@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -167,13 +166,14 @@ func archive(t *testing.T, path string) []byte {
 	return buf.Bytes()
 }
 
-func attackedTrial(run, task, networkKind string) *plan.Trial {
+func attackedTrial(run, task, networkKind string) *sandbox.Spec {
 	ctr := sandbox.Container{CPUs: 1, Memory: 256 << 20, Disk: 64 << 20, Pids: 64}
-	return &plan.Trial{
-		Run: run, Task: task, Number: 1, Network: networkKind, Workspace: "tmpfs", MCPJSON: "{}",
-		Agent:   plan.Agent{Container: ctr},
-		Servers: []plan.Server{{Container: ctr, Name: "victim"}},
+	t := &sandbox.Spec{
+		Run: run, Task: task, Number: 1, Network: networkKind,
+		Containers: []sandbox.ContainerSpec{sandbox.AgentContainer(ctr, "tmpfs", "{}")},
 	}
+	addServer(t, "victim", ctr)
+	return t
 }
 
 func openBackend(t *testing.T) *Backend {
@@ -192,7 +192,7 @@ func openBackend(t *testing.T) *Backend {
 	return b
 }
 
-func openSandbox(t *testing.T, b *Backend, trial *plan.Trial, observe func(evidence.Event)) *trialSandbox {
+func openSandbox(t *testing.T, b *Backend, trial *sandbox.Spec, observe func(evidence.Event)) *trialSandbox {
 	t.Helper()
 	s, err := b.Open(t.Context(), trial, observe)
 	if err != nil {
@@ -208,7 +208,7 @@ func openSandbox(t *testing.T, b *Backend, trial *plan.Trial, observe func(evide
 
 // openUndefended starts the agent's container alone, on a network made by create,
 // after undo has taken a defence out of its plan.
-func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*network.CreateOptions), undo func(*containerPlan)) *guest.Guest {
+func openUndefended(t *testing.T, b *Backend, trial *sandbox.Spec, options func(*client.NetworkCreateOptions), undo func(*containerPlan)) *guest.Guest {
 	t.Helper()
 	s, err := b.planInputOf(t.Context(), b.lease.current(), trial)
 	if err != nil {
@@ -240,7 +240,7 @@ func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*n
 	return nil
 }
 
-func undefendedNetwork(t *testing.T, b *Backend, p trialPlan, change func(*network.CreateOptions)) addresses {
+func undefendedNetwork(t *testing.T, b *Backend, p trialPlan, change func(*client.NetworkCreateOptions)) addresses {
 	t.Helper()
 	from, err := parseRange("")
 	if err != nil {
@@ -255,7 +255,7 @@ func undefendedNetwork(t *testing.T, b *Backend, p trialPlan, change func(*netwo
 			continue
 		}
 		t.Cleanup(func() {
-			if err := b.engine.NetworkRemove(context.Background(), created.ID); err != nil {
+			if _, err := b.engine.NetworkRemove(context.Background(), created.ID, client.NetworkRemoveOptions{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -304,11 +304,11 @@ func towardsHost() []string {
 
 func TestNoContainerReachesTheHost(t *testing.T) {
 	b, v, program := openBackend(t), newVictim(t), attacker(t)
-	for _, kind := range []string{networkBridge, networkAirtight} {
+	for _, kind := range []string{sandbox.NetworkBridge, sandbox.NetworkAirtight} {
 		t.Run(kind, func(t *testing.T) {
 			s := openSandbox(t, b, attackedTrial(b.run, "host-"+kind, kind), func(evidence.Event) {})
 			aims := append(hostAddrs(t), nowhere)
-			if kind == networkBridge {
+			if kind == sandbox.NetworkBridge {
 				aims = append(aims, bridgeAddr(t, s))
 			}
 			for name, ctr := range s.containers {
@@ -333,11 +333,11 @@ func TestNoContainerReachesTheHost(t *testing.T) {
 // bridgeAddr is where the host would stand on a task network, if it did.
 func bridgeAddr(t *testing.T, s *trialSandbox) string {
 	t.Helper()
-	n, err := s.backend.engine.NetworkInspect(t.Context(), s.plan.network, network.InspectOptions{})
+	n, err := s.backend.engine.NetworkInspect(t.Context(), s.plan.network, client.NetworkInspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, subnet, err := net.ParseCIDR(n.IPAM.Config[0].Subnet)
+	_, subnet, err := net.ParseCIDR(n.Network.IPAM.Config[0].Subnet.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,11 +350,11 @@ func bridgeAddr(t *testing.T, s *trialSandbox) string {
 func TestAttacksOnTheHostWork(t *testing.T) {
 	b, v, program := openBackend(t), newVictim(t), attacker(t)
 	noFilter := func(c *containerPlan) { c.host.SecurityOpt = c.host.SecurityOpt[:1] }
-	keep := func(*network.CreateOptions) {}
-	onHostAddress := func(o *network.CreateOptions) { o.Options["com.docker.network.bridge.inhibit_ipv4"] = "false" }
+	keep := func(*client.NetworkCreateOptions) {}
+	onHostAddress := func(o *client.NetworkCreateOptions) { o.Options["com.docker.network.bridge.inhibit_ipv4"] = "false" }
 
 	t.Run("an address on the bridge", func(t *testing.T) {
-		trial := attackedTrial(b.run, "control-address", networkBridge)
+		trial := attackedTrial(b.run, "control-address", sandbox.NetworkBridge)
 		g := openUndefended(t, b, trial, onHostAddress, func(*containerPlan) {})
 		arm(t, g, program)
 		for _, aim := range hostAddrs(t) {
@@ -366,7 +366,7 @@ func TestAttacksOnTheHostWork(t *testing.T) {
 	})
 	for _, how := range []string{"udp-device", "multicast", "broadcast"} {
 		t.Run("no filter, "+how, func(t *testing.T) {
-			trial := attackedTrial(b.run, "control-"+how, networkBridge)
+			trial := attackedTrial(b.run, "control-"+how, sandbox.NetworkBridge)
 			g := openUndefended(t, b, trial, keep, noFilter)
 			arm(t, g, program)
 			for _, aim := range hostAddrs(t) {
@@ -384,8 +384,8 @@ func TestAttacksOnTheHostWork(t *testing.T) {
 // for: its agent's container, whose guest listens.
 func TestTrialsDoNotReachEachOther(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
-	mine := openSandbox(t, b, attackedTrial(b.run, "mine", networkBridge), func(evidence.Event) {})
-	theirs := openSandbox(t, b, attackedTrial(b.run, "theirs", networkBridge), func(evidence.Event) {})
+	mine := openSandbox(t, b, attackedTrial(b.run, "mine", sandbox.NetworkBridge), func(evidence.Event) {})
+	theirs := openSandbox(t, b, attackedTrial(b.run, "theirs", sandbox.NetworkBridge), func(evidence.Event) {})
 	const port = 80
 	at := listens(t, theirs)
 	if _, err := mine.Listen(t.Context()); err != nil {
@@ -417,12 +417,12 @@ func listens(t *testing.T, s *trialSandbox) string {
 	if _, err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n, err := s.backend.engine.NetworkInspect(t.Context(), s.plan.network, network.InspectOptions{})
+	n, err := s.backend.engine.NetworkInspect(t.Context(), s.plan.network, client.NetworkInspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(n.Containers) != 1 {
-		t.Fatalf("a task network has %d members, want the agent alone", len(n.Containers))
+	if len(n.Network.Containers) != 1 {
+		t.Fatalf("a task network has %d members, want the agent alone", len(n.Network.Containers))
 	}
 	return s.Servers.String()
 }
@@ -430,10 +430,10 @@ func listens(t *testing.T, s *trialSandbox) string {
 // TestServersStandAlone has a server look for the agent and another server, and the agent for a port that a server listens on.
 func TestServersStandAlone(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
-	for _, kind := range []string{networkBridge, networkAirtight} {
+	for _, kind := range []string{sandbox.NetworkBridge, sandbox.NetworkAirtight} {
 		t.Run(kind, func(t *testing.T) {
 			trial := attackedTrial(b.run, "alone-"+kind, kind)
-			trial.Servers = append(trial.Servers, plan.Server{Container: trial.Servers[0].Container, Name: "other"})
+			addServer(trial, "other", trial.Container("victim").Container)
 			s := openSandbox(t, b, trial, func(evidence.Event) {})
 			if _, err := s.Listen(t.Context()); err != nil {
 				t.Fatal(err)
@@ -465,7 +465,7 @@ func TestServersStandAlone(t *testing.T) {
 // TestNoOtherSockets tries what a filter could have left open.
 func TestNoOtherSockets(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
-	s := openSandbox(t, b, attackedTrial(b.run, "sockets", networkBridge), func(evidence.Event) {})
+	s := openSandbox(t, b, attackedTrial(b.run, "sockets", sandbox.NetworkBridge), func(evidence.Event) {})
 	g := s.containers[sandbox.Agent].Guest
 	arm(t, g, program)
 	for _, how := range []string{"raw", "packet", "vsock", "ping", "sctp", "high-bits", "io-uring"} {
@@ -473,8 +473,8 @@ func TestNoOtherSockets(t *testing.T) {
 			t.Errorf("%s was not refused: %s", how, said)
 		}
 	}
-	undefended := openUndefended(t, b, attackedTrial(b.run, "control-sockets", networkBridge),
-		func(*network.CreateOptions) {}, func(c *containerPlan) { c.host.SecurityOpt = c.host.SecurityOpt[:1] })
+	undefended := openUndefended(t, b, attackedTrial(b.run, "control-sockets", sandbox.NetworkBridge),
+		func(*client.NetworkCreateOptions) {}, func(c *containerPlan) { c.host.SecurityOpt = c.host.SecurityOpt[:1] })
 	arm(t, undefended, program)
 	if done, said := attack(t, startIn(undefended), "high-bits"); !done {
 		t.Errorf("high-bits is refused without the filter too, so it proves nothing: %s", said)
@@ -485,7 +485,7 @@ func TestNoOtherSockets(t *testing.T) {
 // control, another program, where the same attacks succeed.
 func TestNobodyTakesOverProcessOne(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
-	s := openSandbox(t, b, attackedTrial(b.run, "process-one", networkAirtight), func(evidence.Event) {})
+	s := openSandbox(t, b, attackedTrial(b.run, "process-one", sandbox.NetworkAirtight), func(evidence.Event) {})
 	g := s.containers[sandbox.Agent].Guest
 	arm(t, g, program)
 	for _, how := range []string{"fd", "mem", "ptrace", "freeze"} {
@@ -526,7 +526,7 @@ func TestNobodyTakesOverProcessOne(t *testing.T) {
 // the world, and looks at what the guest answered.
 func TestNamesStayInside(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
-	for _, kind := range []string{networkBridge, networkAirtight} {
+	for _, kind := range []string{sandbox.NetworkBridge, sandbox.NetworkAirtight} {
 		t.Run(kind, func(t *testing.T) {
 			asked := make(chan string, 100)
 			s := openSandbox(t, b, attackedTrial(b.run, "names-"+kind, kind), func(e evidence.Event) {
@@ -554,7 +554,7 @@ func TestNamesStayInside(t *testing.T) {
 // wantEvent waits for an event among others.
 func wantEvent(t *testing.T, events <-chan string, want string) {
 	t.Helper()
-	for late := time.After(5 * time.Second); ; {
+	for late := time.After(time.Minute); ; {
 		select {
 		case got := <-events:
 			if got == want {

@@ -15,7 +15,6 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/retry"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
@@ -26,7 +25,8 @@ type Options struct {
 	// Resume means that an interrupted run with this id is resumed. Open fails with
 	// sandbox.ErrAlive if it is still running.
 	Resume bool
-	// Guest is the static Linux executable that becomes process 1. Defaults to this executable.
+	// Guest is the static Linux executable that becomes process 1. Defaults to the embedded one, or
+	// to this executable.
 	Guest string
 	// Digest returns the SHA-256 of an executable. Defaults to files.Digest.
 	Digest func(path string) (string, error)
@@ -34,9 +34,11 @@ type Options struct {
 	Network images.Network
 	// Redact removes secrets from the output of builds; may be nil.
 	Redact func(string) string
+	// Work shows a build, a pull or a push until end is called, with its current step; may be nil.
+	Work func(what string) (step func(string), end func())
 }
 
-// Backend runs trials on a Docker engine. It implements runner.Backend and optional interfaces
+// Backend runs sandboxes on a Docker engine. It implements sandbox.Backend and optional interfaces
 // of backends.
 type Backend struct {
 	starter
@@ -57,6 +59,7 @@ type Backend struct {
 }
 
 var _ interface {
+	sandbox.Backend
 	sandbox.Reconnector
 	sandbox.HostProber
 } = (*Backend)(nil)
@@ -68,6 +71,9 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Work != nil {
+		e.work = o.Work
+	}
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
@@ -77,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	s := starter{engine: e, watch: startWatch(e), remote: new(atomic.Bool), library: sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })}
 	b := &Backend{
 		starter: s, builder: &builder{e, o.Run, o.Network, o.Redact}, engine: e, run: o.Run,
-		images: newImageStore(e, o.Run, o.Guest), lease: &lease{starter: s, run: o.Run},
+		images: newImageStore(e, o.Run), lease: &lease{starter: s, run: o.Run},
 		networks: networks{e, o.Run, newSubnetPool()}, leftovers: leftovers{engine: e, run: o.Run, trials: map[string]func(){}},
 		dirs: guests.NewPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
 	}
@@ -92,17 +98,16 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 }
 
 func (b *Backend) open(ctx context.Context, o Options) (err error) {
-	if b.images.executable == "" {
-		if b.images.executable, err = guestExecutable(b.engine.arch()); err != nil {
-			return err
-		}
+	if o.Guest == "" {
+		b.images.program, err = guestProgram(b.engine.arch(), o.Digest)
+	} else {
+		b.images.program, err = programAt(o.Guest, b.engine.arch(), o.Digest)
 	}
-	sum, err := o.Digest(b.images.executable)
 	if err != nil {
 		return err
 	}
 	for range 2 { // a concurrent gc may remove the image before the lease uses it
-		if err = b.images.ensureGuest(ctx, sum); err != nil {
+		if err = b.images.ensureGuest(ctx); err != nil {
 			return err
 		}
 		b.lease.guest = b.images.guest
@@ -158,21 +163,29 @@ func (b *Backend) close(ctx context.Context) error {
 	return errors.Join(err, b.engine.Close())
 }
 
-// Prepare gets all images of the trials before any trial starts. It calls say for each image
-// that is built or pulled.
-func (b *Backend) Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error {
-	if err := b.engine.checkPlatforms(trials); err != nil {
+// Prepare implements sandbox.Backend. It gets all images.
+func (b *Backend) Prepare(ctx context.Context, all []*sandbox.Spec, say func(string)) error {
+	containers := containersOf(all)
+	if err := b.engine.checkPlatforms(containers); err != nil {
 		return err
 	}
-	if err := b.buildAll(ctx, trials, say); err != nil {
+	if err := b.buildAll(ctx, containers, say); err != nil {
 		return err
 	}
-	_, err := b.images.ofTrials(ctx, trials, say)
+	_, err := b.images.of(ctx, containers, say)
 	return err
 }
 
-// Open implements trial.Backend.
-func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+// containersOf returns the containers of sandboxes.
+func containersOf(specs []*sandbox.Spec) (all []sandbox.ContainerSpec) {
+	for _, s := range specs {
+		all = append(all, s.Containers...)
+	}
+	return all
+}
+
+// Open implements sandbox.Opener.
+func (b *Backend) Open(ctx context.Context, t *sandbox.Spec, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	held, err := b.lease.hold(ctx)
 	if err != nil {
 		return nil, b.blame(ctx, nil, err)
@@ -191,28 +204,28 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 	return s, nil
 }
 
-func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observe func(evidence.Event)) *trialSandbox {
+func (b *Backend) newSandbox(held *heldLease, t *sandbox.Spec, p trialPlan, observe func(evidence.Event)) *trialSandbox {
 	return &trialSandbox{
-		Sandbox: guests.Sandbox{Trial: t, Report: observe},
+		Sandbox: guests.Sandbox{Spec: t, Report: observe},
 		backend: b, lease: held, plan: p, dir: b.dirs.Get(),
 		containers: map[string]*startedContainer{}, network: taskNetwork{name: p.network, engine: b.engine},
 	}
 }
 
-// planInputOf collects what planning a trial needs: its images, user ids, and the seccomp
+// planInputOf collects what planning a sandbox needs: its images, user ids, and the seccomp
 // profile.
-func (b *Backend) planInputOf(ctx context.Context, held *heldLease, t *plan.Trial) (s planInput, err error) {
+func (b *Backend) planInputOf(ctx context.Context, held *heldLease, t *sandbox.Spec) (s planInput, err error) {
 	s.user = held.users.Get
-	if s.images, err = b.images.ofTrials(ctx, []*plan.Trial{t}, func(string) {}); err != nil {
+	if s.images, err = b.images.of(ctx, t.Containers, func(string) {}); err != nil {
 		return s, err
 	}
-	if err = b.images.addUsers(ctx, t, s.images); err != nil {
+	if err = b.images.addUsers(ctx, t.Containers, s.images); err != nil {
 		return s, err
 	}
 	if s.seccomp, err = b.seccomp(); err != nil {
 		return s, err
 	}
-	if s.seccomp == "" && t.Network == networkBridge {
+	if s.seccomp == "" && t.Network == sandbox.NetworkBridge {
 		return s, errors.New("the filter for containers on a bridge is built on Linux only; set config.isolation.network to airtight")
 	}
 	return s, nil
@@ -256,7 +269,7 @@ func (b *Backend) Describe() map[string]string {
 	return map[string]string{
 		"engine":         "docker",
 		"id":             b.engine.info.ID,
-		"guest":          b.images.guest.executable,
+		"guest":          b.images.program.sum,
 		"version":        b.engine.info.ServerVersion,
 		"api":            b.engine.ClientVersion(),
 		"os":             b.engine.info.OperatingSystem,

@@ -9,18 +9,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/build"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
+	"github.com/moby/moby/api/types/build"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/offline"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/hint"
 )
 
@@ -28,7 +29,6 @@ import (
 const (
 	buildTimeout = 20 * time.Minute
 	buildMemory  = 4 << 30
-	stillEvery   = 20 * time.Second // how often a build that takes long is said to go on
 )
 
 // builder builds images on the engine.
@@ -40,18 +40,16 @@ type builder struct {
 }
 
 // buildAll builds the images of packages and sources.
-func (b *builder) buildAll(ctx context.Context, trials []*plan.Trial, say func(string)) error {
+func (b *builder) buildAll(ctx context.Context, of []sandbox.ContainerSpec, say func(string)) error {
 	built := map[string]bool{}
-	for _, t := range trials {
-		for _, i := range t.Builds() {
-			if built[i.Image] {
-				continue
-			}
-			if err := b.EnsureImage(ctx, i, say); err != nil {
-				return fmt.Errorf("%s: %w", i.Who, err)
-			}
-			built[i.Image] = true
+	for _, c := range of {
+		if c.Build == nil || built[c.Image] {
+			continue
 		}
+		if err := b.EnsureImage(ctx, c.Build, say); err != nil {
+			return fmt.Errorf("%s: %w", c.Who, err)
+		}
+		built[c.Image] = true
 	}
 	return nil
 }
@@ -73,36 +71,20 @@ func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(
 	if err != nil {
 		return err
 	}
-	built := sayBuilding(i, say)
-	id, err := b.build(ctx, content)
-	built()
+	what, from := "building image for "+i.String(), ""
+	if registry := i.Registry(b.network); registry != "" {
+		from = ", with packages from " + registry
+	}
+	say(what + from)
+	id, err := b.build(ctx, content, what)
 	if err != nil {
 		return fmt.Errorf("the image for %s cannot be built: %w", i, err)
 	}
 	if _, err := b.engine.inspectImage(ctx, tag); err == nil {
 		return b.engine.dropImage(ctx, id)
 	}
-	return b.engine.ImageTag(ctx, id, tag)
-}
-
-// sayBuilding says that an image is being built, and again every stillEvery until built is called.
-func sayBuilding(i images.Buildable, say func(string)) (built func()) {
-	say("building image for " + i.String())
-	began, ended := time.Now(), make(chan struct{})
-	var saying sync.WaitGroup
-	saying.Go(func() {
-		tick := time.NewTicker(stillEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				say(fmt.Sprintf("the image for %s is still being built, after %s", i, time.Since(began).Round(time.Second)))
-			case <-ended:
-				return
-			}
-		}
-	})
-	return func() { close(ended); saying.Wait() }
+	_, err = b.engine.ImageTag(ctx, client.ImageTagOptions{Source: id, Target: tag})
+	return err
 }
 
 // Resolve resolves a package and its dependencies to their current versions in the registry, in
@@ -113,7 +95,7 @@ func (b *builder) Resolve(ctx context.Context, i images.Image, lock *images.Lock
 			return images.Entry{}, err
 		}
 	}
-	id, err := b.build(ctx, i.ResolveContext(lock, b.network))
+	id, err := b.build(ctx, i.ResolveContext(lock, b.network), "resolving "+i.String())
 	if err != nil {
 		return images.Entry{}, fmt.Errorf("%s cannot be resolved: %w", i, err)
 	}
@@ -134,11 +116,16 @@ func (b *builder) Resolve(ctx context.Context, i images.Image, lock *images.Lock
 // Platform returns the engine's platform, such as linux/amd64.
 func (b *builder) Platform() string { return "linux/" + b.engine.arch() }
 
-// build builds an image without a tag and returns its id. It removes everything else that the
+// build builds an image without a tag and returns its id. what is what it does, for people. It removes everything else that the
 // engine keeps of the build, because that may contain the network's settings.
-func (b *builder) build(ctx context.Context, content images.Context) (id string, err error) {
+func (b *builder) build(ctx context.Context, content images.Context, what string) (id string, err error) {
+	if err := offline.Check(ctx, "what a build fetches"); err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
+	step, end := b.engine.work(what)
+	defer end()
 	args := map[string]*string{content.RunArg: &b.run}
 	for name, value := range content.Args {
 		args[name] = &value
@@ -153,14 +140,14 @@ func (b *builder) build(ctx context.Context, content images.Context) (id string,
 		_ = in.CloseWithError(err)
 		written <- err
 	}()
-	response, err := b.engine.ImageBuild(ctx, files, build.ImageBuildOptions{
+	response, err := b.engine.ImageBuild(ctx, files, client.ImageBuildOptions{
 		Version: build.BuilderV1, NoCache: true, Remove: true, ForceRemove: true,
 		Memory: buildMemory, MemorySwap: buildMemory,
 		Dockerfile: content.Dockerfile, Target: content.Target,
 		BuildArgs: args, Labels: content.Labels,
 	})
 	if err == nil {
-		id, err = readBuild(response.Body, b.redact)
+		id, err = readBuild(response.Body, b.redact, step)
 	}
 	_ = files.Close()
 	unreadable := <-written
@@ -177,17 +164,27 @@ func (b *builder) build(ctx context.Context, content images.Context) (id string,
 	return id, nil
 }
 
-// readBuild reads the output of a build to its end. The error contains the last lines.
-func readBuild(output io.ReadCloser, redact func(string) string) (id string, err error) {
+// readBuild reads the output of a build to its end, and calls step with the current step. The error
+// contains the last lines.
+func readBuild(output io.ReadCloser, redact func(string) string, step func(string)) (id string, err error) {
 	var last buildLog
+	var base layers // of an image that the engine pulls for the current step
 	err = readProgress(output, func(line progressLine) {
+		was := last.step
 		last.add(line.Stream)
+		if last.step != was {
+			base = layers{}
+		}
+		if isLayer := base.add(line); isLayer || last.step != was {
+			step(redact(strings.TrimSuffix(strings.TrimSuffix(last.step, ",")+": "+base.String(), ": ")))
+		}
 		id = cmp.Or(line.Aux.ID, id)
 	})
 	var failed progressError
 	switch {
 	case errors.As(err, &failed):
-		return "", errors.New(redact(last.why(string(failed))))
+		// Half a secret would not be found, so this comes before anything is cut.
+		return "", errors.New(redact(last.why(progressError(redact(string(failed))))))
 	case err == nil && id == "":
 		return "", errors.New("the engine ended the build without an image")
 	}
@@ -233,13 +230,13 @@ func (t *buildLog) add(printed string) {
 }
 
 // why returns which step failed, what the engine says of that, and the step's last lines.
-func (t *buildLog) why(engine string) string {
-	why := engine
+func (t *buildLog) why(failed progressError) string {
+	why := said{failed}.Error()
 	if t.step != "" {
-		if code := exitCode.FindStringSubmatch(engine); code != nil { // the engine repeats the command
+		if code := exitCode.FindStringSubmatch(string(failed)); code != nil { // the engine repeats the command
 			why = t.step + " " + code[1]
 		} else {
-			why = t.step + " failed: " + engine
+			why = t.step + " failed: " + why
 		}
 	}
 	if len(t.lines) > 0 {
@@ -252,7 +249,11 @@ func (t *buildLog) why(engine string) string {
 // image. A cancelled build still finishes its current step, in a container with our run label,
 // which it inherits from its image, but without a role label.
 func (b *builder) dropStages(ctx context.Context, wanted string) error {
-	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	limit := cleanupTimeout
+	if wanted != "" { // a busy engine may take minutes for stages with many files, and the build has succeeded
+		limit = buildTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		found, err := b.engine.containers(ctx, ofRun(b.run))

@@ -14,14 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/build"
-	"github.com/docker/docker/api/types/image"
+	"github.com/moby/moby/api/types/build"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/pypitest"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -50,9 +49,9 @@ func openBuilder(t *testing.T) (*Backend, *pypitest.Index) {
 // noStages holds that nothing of a run's builds is left but the images it wanted.
 func noStages(t *testing.T, b *Backend) {
 	t.Helper()
-	left, err := b.engine.ImageList(context.Background(), image.ListOptions{All: true, Filters: filter{labelRun + "=" + b.run}.args()})
-	if err != nil || len(left) > 0 {
-		t.Errorf("builds of the run left %d images, %v", len(left), err)
+	left, err := b.engine.ImageList(context.Background(), client.ImageListOptions{All: true, Filters: filter{labelRun + "=" + b.run}.args()})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("builds of the run left %d images, %v", len(left.Items), err)
 	}
 }
 
@@ -130,12 +129,12 @@ func buildAtOnce(t *testing.T, ctx context.Context, b *Backend, i images.Image) 
 	t.Helper()
 	other := openRun(t)
 	other.network = b.network
-	trial := &plan.Trial{Servers: []plan.Server{{Name: "s", Container: sandbox.Container{Image: i.Tag()}, Build: &i}}}
+	spec := &sandbox.Spec{Containers: []sandbox.ContainerSpec{{Name: "s", Container: sandbox.Container{Image: i.Tag()}, Build: i}}}
 	said := map[*Backend]*[]string{b: {}, other: {}}
 	var both sync.WaitGroup
 	for one, lines := range said {
 		both.Go(func() {
-			if err := one.Prepare(ctx, []*plan.Trial{trial}, func(s string) { *lines = append(*lines, s) }); err != nil {
+			if err := one.Prepare(ctx, []*sandbox.Spec{spec}, func(s string) { *lines = append(*lines, s) }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -221,13 +220,13 @@ func TestImages_BuildCancelled(t *testing.T) {
 	}
 	_ = silent.Close()
 	<-asked
-	dockertest.Await(t, 20*time.Second, "no container of the build is left", func() bool {
+	dockertest.Await(t, time.Minute, "no container of the build is left", func() bool {
 		return len(dockertest.Containers(t, b.engine.Client, b.run)) == 1 // the lease
 	})
 }
 
 // What a killed build leaves goes with its run, and what a live one has at hand
-// stays.
+// stays, also the image that it made and has not tagged yet.
 func TestGCRemovesStages(t *testing.T) {
 	t.Parallel()
 	live := openRun(t)
@@ -242,18 +241,22 @@ func TestGCRemovesStages(t *testing.T) {
 		if err := errors.Join(err, writeErr, w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		made, err := live.engine.ImageBuild(within(t), &content, build.ImageBuildOptions{Version: build.BuilderV1, Remove: true, ForceRemove: true})
+		made, err := live.engine.ImageBuild(within(t), &content, client.ImageBuildOptions{Version: build.BuilderV1, Remove: true, ForceRemove: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := readBuild(made.Body, strings.Clone)
+		id, err := readBuild(made.Body, strings.Clone, nothing)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return id
 	}
-	of, ofDead := stage(live.run), stage(dead)
+	of, ofDead, made := stage(live.run), stage(dead), stage("")
+	defer dockertest.DropImage(t, made)
 	gc(t)
+	if dockertest.ImageID(t, made) == "" {
+		t.Error("an image that a build has just made is gone")
+	}
 	if dockertest.ImageID(t, of) == "" || dockertest.ImageID(t, ofDead) != "" {
 		t.Errorf("live run's stage %q, dead run's %q", dockertest.ImageID(t, of), dockertest.ImageID(t, ofDead))
 	}
@@ -288,7 +291,7 @@ func TestBuildLogSteps(t *testing.T) {
 	} {
 		var log buildLog
 		log.add(test.printed)
-		if got := log.why(test.engine); got != test.want {
+		if got := log.why(progressError(test.engine)); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 	}

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // TestCertificate runs the self-test on sandboxes with each kind of network, and expects no
 // attack to get out.
 func TestCertificate(t *testing.T) {
-	for _, network := range []string{networkBridge, networkAirtight} {
+	for _, network := range []string{sandbox.NetworkBridge, sandbox.NetworkAirtight} {
 		t.Run(network, func(t *testing.T) {
 			b := openRun(t)
 			began := time.Now()

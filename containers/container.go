@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
@@ -45,6 +45,9 @@ type starter struct {
 func (s *starter) start(ctx context.Context, p containerPlan, network string) (_ *startedContainer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	if !s.engine.info.CPUCfsQuota { // it refuses this limit if it cannot enforce it, and leaves out the others
+		p.host.NanoCPUs = 0
+	}
 	c := &startedContainer{engine: s.engine, plan: p}
 	c.Program, c.Stderr = p.image.Program, &bounded.Ends{Tail: tailSize}
 	c.Starved = func(ctx context.Context) bool { return c.followed.starved(ctx, c.Guest.Err() != nil) }
@@ -53,7 +56,7 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 			err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if p.Role == plan.RoleService {
+	if p.Role == sandbox.RoleService {
 		if err := s.startService(ctx, p, c); err != nil {
 			return nil, err
 		}
@@ -66,7 +69,7 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 	if err := c.attach(ctx, s.watch); err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", p.engineName, err)
 	}
-	if err := s.engine.ContainerStart(ctx, c.id, container.StartOptions{}); err != nil {
+	if _, err := s.engine.ContainerStart(ctx, c.id, client.ContainerStartOptions{}); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.engineName, err)
 	}
 	if err := c.connect(ctx); err != nil {
@@ -98,7 +101,7 @@ type startedContainer struct {
 	engine   *engine
 	plan     containerPlan
 	id       string
-	attached types.HijackedResponse
+	attached client.ContainerAttachResult
 	socket   *socket      // nil if there is none, and for services
 	removed  <-chan error // receives one value when the container is removed
 	cancel   context.CancelFunc
@@ -110,19 +113,19 @@ type startedContainer struct {
 // cannot be missed.
 func (c *startedContainer) attach(ctx context.Context, w *watch) (err error) {
 	c.followed = w.follow(c.id)
-	c.attached, err = c.engine.ContainerAttach(ctx, c.id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	c.attached, err = c.engine.ContainerAttach(ctx, c.id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
 		return err
 	}
 	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	statuses, errs := c.engine.ContainerWait(ctx, c.id, container.WaitConditionRemoved)
+	wait := c.engine.ContainerWait(ctx, c.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
 	removed := make(chan error, 1)
 	c.removed = removed
 	go func() {
 		select {
-		case <-statuses:
+		case <-wait.Result:
 			removed <- nil
-		case err := <-errs:
+		case err := <-wait.Error:
 			removed <- err
 		}
 	}()

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
@@ -19,8 +19,10 @@ func TestNamesOfEgress(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	trial := &plan.Trial{Servers: []plan.Server{{Name: "s0", Egress: allowed}, {Name: "s1"}}}
-	trial.Agent.Egress = allowed
+	trial := &sandbox.Spec{Containers: []sandbox.ContainerSpec{sandbox.AgentContainer(sandbox.Container{}, "tmpfs", "{}")}}
+	addServer(trial, "s0", sandbox.Container{})
+	addServer(trial, "s1", sandbox.Container{})
+	trial.Containers[0].Outside, trial.Containers[1].Outside = egress.Names(allowed), egress.Names(allowed)
 	at := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
 	localhost := at("127.0.0.1")
 	for ctr, want := range map[string]map[string][]netip.Addr{
@@ -35,7 +37,7 @@ func TestNamesOfEgress(t *testing.T) {
 	subnet := addresses{netip.MustParsePrefix("10.213.0.0/29")}
 	for _, network := range []string{"n", ""} {
 		for ctr, want := range map[string]int{sandbox.Agent: 3, "s0": 1, "s1": 0} {
-			hosts := (trialPlan{network: network}).withAddress(containerPlan{NamedContainer: plan.NamedContainer{Name: ctr}}, trial, subnet).host.ExtraHosts
+			hosts := (trialPlan{network: network}).withAddress(containerPlan{ContainerSpec: sandbox.ContainerSpec{Name: ctr}}, trial, subnet).host.ExtraHosts
 			if len(hosts) != want || want > 0 && !slices.Contains(hosts, "api.example:127.0.3.1") {
 				t.Errorf("on network %q the hosts of %s are %q", network, ctr, hosts)
 			}

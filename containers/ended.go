@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// Ended implements sandbox.Monitor. It only uses sources that programs in the container cannot
+// Ended implements sandbox.Sandbox. It only uses sources that programs in the container cannot
 // influence: the guard of the mux, the lease, which is another container on the same engine and
 // connection, and the engine's events.
 func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {

@@ -4,8 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/sandbox"
@@ -51,7 +50,7 @@ func TestFaults_WhoseEnd(t *testing.T) {
 	t.Parallel()
 	kill := func(signal string) func(*testing.T, *client.Client, *trialSandbox, string) {
 		return func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
-			if err := engine.ContainerKill(within(t), s.containers[ctr].id, signal); err != nil {
+			if _, err := engine.ContainerKill(within(t), s.containers[ctr].id, client.ContainerKillOptions{Signal: signal}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -60,7 +59,7 @@ func TestFaults_WhoseEnd(t *testing.T) {
 		return func(t *testing.T, _ *client.Client, s *trialSandbox, ctr string) { betray(t, s, ctr, how) }
 	}
 	disconnect := func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
-		if err := engine.NetworkDisconnect(within(t), s.plan.network, s.containers[ctr].id, true); err != nil {
+		if _, err := engine.NetworkDisconnect(within(t), s.plan.network, client.NetworkDisconnectOptions{Container: s.containers[ctr].id, Force: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,38 +68,40 @@ func TestFaults_WhoseEnd(t *testing.T) {
 		end                      func(*testing.T, *client.Client, *trialSandbox, string)
 		want                     sandbox.Cause
 	}{
-		{"the agent ends its guest", networkAirtight, sandbox.Agent, act("end"), sandbox.ByItself},
-		{"the agent ends its guest on a bridge", networkBridge, sandbox.Agent, act("end"), sandbox.ByItself},
-		{"the agent freezes its guest", networkAirtight, sandbox.Agent, act("freeze"), sandbox.ByItself},
-		{"the agent breaks the mux", networkAirtight, sandbox.Agent, act("garbage"), sandbox.ByBreach},
-		{"the agent breaks the mux on a bridge", networkBridge, sandbox.Agent, act("garbage"), sandbox.ByBreach},
-		{"a server ends its guest", networkAirtight, "s0", act("end"), sandbox.ByItself},
-		{"the agent is killed", networkAirtight, sandbox.Agent, kill("KILL"), sandbox.FromOutside},
-		{"the agent is killed on a bridge", networkBridge, sandbox.Agent, kill("KILL"), sandbox.FromOutside},
-		{"a server is killed", networkAirtight, "s0", kill("KILL"), sandbox.FromOutside},
-		{"the agent is stopped", networkAirtight, sandbox.Agent, kill("STOP"), sandbox.FromOutside},
-		{"the agent is paused", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
-			if err := engine.ContainerPause(within(t), s.containers[ctr].id); err != nil {
+		{"the agent ends its guest", sandbox.NetworkAirtight, sandbox.Agent, act("end"), sandbox.ByItself},
+		{"the agent ends its guest on a bridge", sandbox.NetworkBridge, sandbox.Agent, act("end"), sandbox.ByItself},
+		{"the agent freezes its guest", sandbox.NetworkAirtight, sandbox.Agent, act("freeze"), sandbox.ByItself},
+		{"the agent breaks the mux", sandbox.NetworkAirtight, sandbox.Agent, act("garbage"), sandbox.ByBreach},
+		{"the agent breaks the mux on a bridge", sandbox.NetworkBridge, sandbox.Agent, act("garbage"), sandbox.ByBreach},
+		{"a server ends its guest", sandbox.NetworkAirtight, "s0", act("end"), sandbox.ByItself},
+		{"the agent is killed", sandbox.NetworkAirtight, sandbox.Agent, kill("KILL"), sandbox.FromOutside},
+		{"the agent is killed on a bridge", sandbox.NetworkBridge, sandbox.Agent, kill("KILL"), sandbox.FromOutside},
+		{"a server is killed", sandbox.NetworkAirtight, "s0", kill("KILL"), sandbox.FromOutside},
+		{"the agent is stopped", sandbox.NetworkAirtight, sandbox.Agent, kill("STOP"), sandbox.FromOutside},
+		{"the agent is paused", sandbox.NetworkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+			if _, err := engine.ContainerPause(within(t), s.containers[ctr].id, client.ContainerPauseOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = engine.ContainerUnpause(context.Background(), s.containers[ctr].id) })
+			t.Cleanup(func() {
+				_, _ = engine.ContainerUnpause(context.Background(), s.containers[ctr].id, client.ContainerUnpauseOptions{})
+			})
 		}, sandbox.FromOutside},
-		{"the agent is removed", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
-			if err := engine.ContainerRemove(within(t), s.containers[ctr].id, container.RemoveOptions{Force: true}); err != nil {
+		{"the agent is removed", sandbox.NetworkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+			if _, err := engine.ContainerRemove(within(t), s.containers[ctr].id, client.ContainerRemoveOptions{Force: true}); err != nil {
 				t.Fatal(err)
 			}
 		}, sandbox.FromOutside},
-		{"the agent is taken off its network", networkBridge, sandbox.Agent, disconnect, sandbox.FromOutside},
-		{"a signal that does nothing, and then the agent", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+		{"the agent is taken off its network", sandbox.NetworkBridge, sandbox.Agent, disconnect, sandbox.FromOutside},
+		{"a signal that does nothing, and then the agent", sandbox.NetworkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
 			kill("TERM")(t, engine, s, ctr)
 			betray(t, s, ctr, "end")
 		}, sandbox.ByItself},
-		{"the agent, while a server is killed", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+		{"the agent, while a server is killed", sandbox.NetworkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
 			kill("KILL")(t, engine, s, "s0")
 			<-s.Gone("s0")
 			betray(t, s, ctr, "end")
 		}, sandbox.ByItself},
-		{"the agent, when the lease is gone", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+		{"the agent, when the lease is gone", sandbox.NetworkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
 			dockertest.Kill(t, engine, s.backend.run, roleLease)
 			<-s.lease.Guest.Done()
 			betray(t, s, ctr, "end")
@@ -139,9 +140,9 @@ func TestFaults_WhoseEnd(t *testing.T) {
 // found when the error is looked into.
 func TestFaults_CutNetworkIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
-	b, s := standOn(t, turncoat(t), networkBridge)
+	b, s := standOn(t, turncoat(t), sandbox.NetworkBridge)
 	b.watch.close() // the engine says nothing
-	if err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, s.containers[sandbox.Agent].id, true); err != nil {
+	if _, err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, client.NetworkDisconnectOptions{Container: s.containers[sandbox.Agent].id, Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if e := s.Ended(within(t), sandbox.Agent); e.Cause != sandbox.FromOutside {

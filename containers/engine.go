@@ -6,22 +6,26 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/system"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/files"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 var (
@@ -39,8 +43,8 @@ const (
 	dialTimeout = time.Minute
 	// askTimeout bounds requests that an engine answers immediately unless it is busy.
 	askTimeout = 30 * time.Second
-	// createTimeout bounds requests that create an object.
-	createTimeout = 30 * time.Second
+	// createTimeout bounds requests that create an object. A busy engine may need tens of seconds.
+	createTimeout = time.Minute
 	// cleanupTimeout bounds removing the objects of a trial or run.
 	cleanupTimeout = 60 * time.Second
 	// networksAtOnce is how many requests about networks are sent concurrently, to keep the
@@ -50,36 +54,48 @@ const (
 
 // engine is the connection to one Docker engine.
 type engine struct {
-	*client.Client
+	requests
 	info  system.Info
 	asked time.Time // when info was read
 	// networking is a semaphore for requests that create or remove networks. The engine
 	// processes them one at a time; more requests would time out in its queue.
 	networking chan struct{}
+	// work shows something that takes long; see [Options].
+	work func(what string) (step func(string), end func())
 }
 
-// dialEngine connects to the engine that the docker command would use.
+// dialEngine connects to the engine that findEngine names.
 func dialEngine(ctx context.Context) (*engine, error) {
-	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if host := engineHost(); host != "" {
-		options = append(options, client.WithHost(host))
+	at := findEngine()
+	host := at.host
+	if host == "" {
+		return nil, fmt.Errorf("the engine is named %s, and that context is not there; see docker context ls", at.how)
 	}
-	c, err := client.NewClientWithOpts(options...)
+	if strings.HasPrefix(host, "ssh://") {
+		return nil, fmt.Errorf("the engine at %s is reached by ssh, which waza does not speak; forward its socket, as by ssh -NL /tmp/engine.sock:/var/run/docker.sock HOST, and set DOCKER_HOST=unix:///tmp/engine.sock", host)
+	}
+	c, err := client.New(client.FromEnv, client.WithHost(host))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w; correct DOCKER_HOST, DOCKER_CERT_PATH or the context of the docker command", errNoEngine, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	info, err := c.Info(ctx)
+	answer, err := c.Info(ctx, client.InfoOptions{})
+	info := answer.Info
 	switch api := c.ClientVersion(); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", errEngineSilent, c.DaemonHost(), dialTimeout)
 	case err != nil:
-		cause := ""
-		if !strings.Contains(err.Error(), "Is the docker daemon running?") { // the message adds nothing
-			cause = " (" + err.Error() + ")"
+		cause, instead := "", ""
+		if found := podmanSocket(); found != "" {
+			instead = " (" + found + " is Podman's, which waza does not support)"
 		}
-		err = fmt.Errorf("%w at %s%s; start Docker, or set DOCKER_HOST to the address of an engine", errNoEngine, c.DaemonHost(), cause)
+		if says := err.Error(); !strings.Contains(says, "Is the docker daemon running?") && !strings.Contains(says, "if the daemon is running") { // these add nothing
+			cause = " (" + said{err}.Error() + ")"
+		}
+		err = fmt.Errorf("%w at %s%s; start Docker, or set DOCKER_HOST to the address of an engine%s", errNoEngine, c.DaemonHost(), cause, instead)
+	case isPodman(ctx, c):
+		err = fmt.Errorf("the engine at %s is Podman %s, which takes no seccomp filter over Docker's API; use Docker Engine 20.10 or later, rootless if need be, and name it in DOCKER_HOST", c.DaemonHost(), info.ServerVersion)
 	case olderAPI(api, minAPI):
 		err = fmt.Errorf("the engine (Docker %s) speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI)
 	case info.OSType != "linux":
@@ -88,8 +104,11 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &engine{Client: c, info: info, asked: time.Now(), networking: make(chan struct{}, networksAtOnce)}, nil
+	return &engine{requests: requests{c}, info: info, asked: time.Now(), networking: make(chan struct{}, networksAtOnce), work: unseen}, nil
 }
+
+// unseen shows nothing.
+func unseen(string) (step func(string), end func()) { return func(string) {}, func() {} }
 
 func olderAPI(have, want string) bool {
 	var h, w [2]int
@@ -135,16 +154,39 @@ func (e *engine) limits() map[string]bool {
 	}
 }
 
+// has reports whether an engine has an option of security: rootless, userns, apparmor, selinux, seccomp.
+func has(info system.Info, option string) bool {
+	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
+		name, _, _ := strings.Cut(strings.TrimPrefix(o, "name="), ",")
+		return name == option
+	})
+}
+
+// userMaps returns what the engine does to users, and what containers share because of that. What it says
+// of AppArmor and SELinux is not passed on: it says that the kernel has them, and not that containers have a
+// profile.
+func (e *engine) userMaps() (enforced, missing []string) {
+	rootless, userns := has(e.info, "rootless"), has(e.info, "userns")
+	if rootless {
+		enforced = append(enforced, "the engine and root in its containers have no rights of root on its host")
+	}
+	if userns {
+		enforced = append(enforced, "users of containers, root included, are other users on the engine's host")
+	}
+	if rootless || userns { // ucounts are charged to the owner of each user namespace too: kernel/ucount.c of Linux
+		missing = append(missing, "containers share the kernel's limits of inotify, timers and message queues, which also count for the user who owns their user namespaces")
+	}
+	return enforced, missing
+}
+
 // checkPlatforms returns an error for platforms that the engine could only emulate.
 // linux/arm64/v8 is the same as linux/arm64.
-func (e *engine) checkPlatforms(trials []*plan.Trial) error {
+func (e *engine) checkPlatforms(of []sandbox.ContainerSpec) error {
 	own := e.info.OSType + "/" + e.arch()
-	for _, t := range trials {
-		for _, s := range t.Servers {
-			wanted := strings.TrimSuffix(strings.ToLower(s.Platform), "/v8")
-			if wanted != "" && wanted != own {
-				return fmt.Errorf("server %q wants the platform %s and the engine's is %s; remove the platform, or use an engine of that kind", s.Name, s.Platform, own)
-			}
+	for _, c := range of {
+		wanted := strings.TrimSuffix(strings.ToLower(c.Platform), "/v8")
+		if wanted != "" && wanted != own {
+			return fmt.Errorf("%s wants the platform %s and the engine's is %s; remove the platform, or use an engine of that kind", c.Who, c.Platform, own)
 		}
 	}
 	return nil
@@ -154,22 +196,97 @@ func (e *engine) checkPlatforms(trials []*plan.Trial) error {
 func (e *engine) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	_, err := e.Ping(ctx)
+	_, err := e.Ping(ctx, client.PingOptions{})
 	return err
 }
 
-// engineHost returns the address of the engine as the docker command determines it:
-// DOCKER_HOST, else the endpoint of the current context (used by Docker Desktop, colima and
-// rootless engines), else "" for the default socket.
-func engineHost() string {
+// isPodman reports whether an engine is Podman, which has Docker's API for other purposes.
+func isPodman(ctx context.Context, c *client.Client) bool {
+	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
+	return err == nil && slices.ContainsFunc(v.Components, func(c system.ComponentVersion) bool { return c.Name == "Podman Engine" })
+}
+
+// place is where an engine is expected.
+type place struct {
+	host string // address
+	how  string // what names it
+}
+
+// findEngine returns where the docker command would look for an engine: at DOCKER_HOST, else
+// at the endpoint of the current context, else at the default socket. If the latter does not
+// exist, it is otherSocket. The host is empty if there is no such context.
+func findEngine() place {
 	if host := os.Getenv(client.EnvOverrideHost); host != "" {
-		return host
+		return place{host, "by DOCKER_HOST"}
 	}
-	dir := dockerConfigDir()
-	if dir == "" {
-		return ""
+	dir, how := dockerConfigDir(), "by DOCKER_CONTEXT"
+	name := os.Getenv("DOCKER_CONTEXT")
+	if name == "" {
+		name, how = currentContext(dir), "by the docker command's context"
 	}
-	return contextHost(dir, os.Getenv("DOCKER_CONTEXT"))
+	if name != "" && name != "default" {
+		return place{contextHost(dir, name), how + ", " + name}
+	}
+	if !exists(strings.TrimPrefix(client.DefaultDockerHost, "unix://")) {
+		if other, found := otherSocket(); found {
+			return other
+		}
+	}
+	return place{client.DefaultDockerHost, "at the default socket"}
+}
+
+// otherSocket returns the first socket of an engine that runs as this user or in a machine of
+// its own. An engine that has ended may have left one that nobody listens on.
+func otherSocket() (place, bool) {
+	home, _ := os.UserHomeDir()
+	for _, socket := range []struct{ path, of string }{
+		{filepath.Join(runtimeDir(), "docker.sock"), "rootless Docker"},
+		{filepath.Join(home, ".docker/run/docker.sock"), "Docker Desktop"},
+		{filepath.Join(home, ".docker/desktop/docker.sock"), "Docker Desktop"},
+		{filepath.Join(home, ".orbstack/run/docker.sock"), "OrbStack"},
+		{filepath.Join(home, ".colima/default/docker.sock"), "Colima"},
+		{filepath.Join(home, ".config/colima/default/docker.sock"), "Colima"},
+		{filepath.Join(home, ".rd/docker.sock"), "Rancher Desktop"},
+	} {
+		if isListenedOn(socket.path) {
+			return place{"unix://" + socket.path, "at the socket of " + socket.of}, true
+		}
+	}
+	return place{}, false
+}
+
+// podmanSocket returns the path of a socket of Podman's if there is one, else "".
+func podmanSocket() string {
+	home, _ := os.UserHomeDir()
+	for _, path := range []string{
+		filepath.Join(runtimeDir(), "podman/podman.sock"), "/run/podman/podman.sock",
+		filepath.Join(home, ".local/share/containers/podman/machine/podman.sock"),
+	} {
+		if exists(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+// isListenedOn reports whether a program listens on a socket.
+func isListenedOn(path string) bool {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// runtimeDir returns the directory in which programs of this user have their sockets.
+func runtimeDir() string {
+	return cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), "/run/user/"+strconv.Itoa(os.Getuid()))
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // dockerConfigDir returns the directory of the docker command's configuration, or "".
@@ -184,30 +301,32 @@ func dockerConfigDir() string {
 	return filepath.Join(home, ".docker")
 }
 
-// contextHost returns the endpoint of the context called name, or of the current one, from the
-// docker command's configuration. Unreadable files are ignored.
+// currentContext returns the name of the current context in the docker command's configuration, or "".
+func currentContext(dir string) string {
+	var config struct {
+		CurrentContext string `json:"currentContext"`
+	}
+	readInto(dir, "config.json", &config)
+	return config.CurrentContext
+}
+
+// contextHost returns the endpoint of the context called name, or "" if it cannot be read.
 func contextHost(dir, name string) string {
-	if name == "" {
-		var config struct {
-			CurrentContext string `json:"currentContext"`
-		}
-		readInto(filepath.Join(dir, "config.json"), &config)
-		name = config.CurrentContext
-	}
-	if name == "" || name == "default" {
-		return ""
-	}
 	// A context's directory is named after the digest of its name.
 	sum := sha256.Sum256([]byte(name))
 	var meta struct {
 		Endpoints map[string]struct{ Host string }
 	}
-	readInto(filepath.Join(dir, "contexts", "meta", hex.EncodeToString(sum[:]), "meta.json"), &meta)
+	readInto(dir, filepath.Join("contexts", "meta", hex.EncodeToString(sum[:]), "meta.json"), &meta)
 	return meta.Endpoints["docker"].Host
 }
 
-func readInto(path string, v any) {
-	if data, err := files.Read(path, 1<<20); err == nil {
+// readInto reads a file of the docker command's configuration, if there is one.
+func readInto(dir, name string, v any) {
+	if dir == "" {
+		return
+	}
+	if data, err := files.Read(filepath.Join(dir, name), 1<<20); err == nil {
 		_ = json.Unmarshal(data, v)
 	}
 }

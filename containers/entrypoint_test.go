@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/sandbox"
@@ -42,11 +43,11 @@ func imageOf(t *testing.T, b *Backend, script string, conf container.Config) str
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.engine.CopyToContainer(within(t), id, "/", &content, container.CopyToContainerOptions{}); err != nil {
+	if _, err := b.engine.CopyToContainer(within(t), id, client.CopyToContainerOptions{DestinationPath: "/", Content: &content}); err != nil {
 		t.Fatal(err)
 	}
 	conf.Labels = map[string]string{"waza.test": b.run}
-	if _, err := b.engine.ContainerCommit(within(t), id, container.CommitOptions{Reference: ref, Config: &conf}); err != nil {
+	if _, err := b.engine.ContainerCommit(within(t), id, client.ContainerCommitOptions{Reference: ref, Config: &conf}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dockertest.DropImage(t, ref) })
@@ -60,7 +61,7 @@ func TestEntrypoint(t *testing.T) {
 	const script = "#!/bin/sh\necho start \"$@\"\n"
 	both := imageOf(t, b, script, container.Config{Entrypoint: []string{"/start", "one"}, Cmd: []string{"usual"}})
 	command := imageOf(t, b, script, container.Config{Cmd: []string{"/start", "usual"}})
-	s, _ := stand(t, b, trialOf(b, networkAirtight, both, command))
+	s, _ := stand(t, b, trialOf(b, sandbox.NetworkAirtight, both, command))
 	for _, test := range []struct {
 		container string
 		spec      process.Spec
@@ -111,9 +112,9 @@ exec "$@"
 	dropping := imageOf(t, b, insists, container.Config{Entrypoint: []string{"setpriv", "--reuid=nobody", "--clear-groups"}, Cmd: write})
 	minded := imageOf(t, b, insists, container.Config{Entrypoint: []string{"/start"}, Cmd: write, User: "nobody"})
 
-	trial := trialOf(b, networkAirtight, stubborn, usual, dropping, minded, stubborn, usual)
-	for i := range trial.Servers[4:] {
-		trial.Servers[4+i].User, trial.Servers[4+i].Writable = "nobody", []string{"/var/lib/app"}
+	trial := trialOf(b, sandbox.NetworkAirtight, stubborn, usual, dropping, minded, stubborn, usual)
+	for _, name := range []string{"s4", "s5"} {
+		trial.Container(name).User, trial.Container(name).Writable = "nobody", []string{"/var/lib/app"}
 	}
 	s, _ := stand(t, b, trial)
 	const tail = "; if that is the reason, set user to the user it is made for, writable to the directories it writes to, and, where its entrypoint insists on root, command to the program itself"
@@ -157,8 +158,8 @@ exec "$@"
 func TestWritable(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	trial := trialOf(b, networkAirtight, debian)
-	trial.Servers[0].User, trial.Servers[0].Writable = "nobody", []string{"/srv/data", "/srv/data/deep", "/var/lib/app"}
+	trial := trialOf(b, sandbox.NetworkAirtight, debian)
+	trial.Container("s0").User, trial.Container("s0").Writable = "nobody", []string{"/srv/data", "/srv/data/deep", "/var/lib/app"}
 	s, _ := stand(t, b, trial)
 	if got := mustSh(t, s, "s0", "for d in /srv/data /srv/data/deep /var/lib/app; do echo x > $d/x && stat -c '%U %a' $d; done"); got != "nobody 700\nnobody 700\nnobody 700" {
 		t.Errorf("the directories are %q", got)

@@ -1,27 +1,22 @@
 package containers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/system"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // facts are what an examination finds out about an engine. They are evaluated by assess.
@@ -50,22 +45,27 @@ type facts struct {
 // that. It changes nothing on the engine.
 func Examine(ctx context.Context) Checks {
 	var none Checks
+	at := findEngine()
 	e, err := dialEngine(ctx)
 	switch {
 	case errors.Is(err, errNoEngine):
-		none.Fail("engine", fmt.Sprintf("none answers at %s, found %s", cmp.Or(engineHost(), client.DefaultDockerHost), howFound()),
-			"Start Docker (on Debian as root: make setup), or point DOCKER_HOST at an engine; or run without --isolate, which isolates nothing.")
+		mend := "Start Docker (on Debian as root: make setup), or point DOCKER_HOST at an engine; or run without --isolate, which isolates nothing."
+		if found := podmanSocket(); found != "" {
+			mend += " " + found + " is Podman's, which waza does not support."
+		}
+		none.Fail("engine", fmt.Sprintf("none answers at %s, found %s", at.host, at.how),
+			mend)
 		return none
 	case errors.Is(err, errEngineSilent):
-		none.Fail("engine", fmt.Sprintf("the one at %s, found %s, is busy or stuck: no answer within %s", cmp.Or(engineHost(), client.DefaultDockerHost), howFound(), dialTimeout),
+		none.Fail("engine", fmt.Sprintf("the one at %s, found %s, is busy or stuck: no answer within %s", at.host, at.how, dialTimeout),
 			"Try again when the machine has less to do, or restart Docker.")
 		return none
 	case err != nil:
-		none.Fail("engine", text.FirstLine(err.Error()), "Point DOCKER_HOST or the docker command's context at an engine that is 20.10 or later and runs Linux containers.")
+		none.Fail("engine", text.FirstLine(err.Error()), "Point DOCKER_HOST or the docker command's context at a Docker engine that is 20.10 or later and runs Linux containers.")
 		return none
 	}
 	defer func() { _ = e.Close() }()
-	f := facts{found: howFound()}
+	f := facts{found: at.how}
 	if err := f.examine(ctx, e); err != nil {
 		none.Fail("engine", "it answers some questions and not others: "+text.FirstLine(err.Error()), "See the engine's own log.")
 		return none
@@ -73,49 +73,35 @@ func Examine(ctx context.Context) Checks {
 	return assess(f)
 }
 
-// howFound returns which setting names the engine.
-func howFound() string {
-	if host := os.Getenv(client.EnvOverrideHost); host != "" {
-		return "by DOCKER_HOST"
-	}
-	if engineHost() != "" {
-		if name := os.Getenv("DOCKER_CONTEXT"); name != "" {
-			return "by DOCKER_CONTEXT, " + name
-		}
-		return "by the docker command's context"
-	}
-	return "at the default socket"
-}
-
 // examine queries the engine.
 func (f *facts) examine(ctx context.Context, e *engine) error {
 	f.host, f.info, f.api = e.DaemonHost(), e.info, e.ClientVersion()
 	asked := time.Now()
-	info, err := e.Info(ctx)
+	answer, err := e.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return err
 	}
 	f.answered = time.Since(asked)
-	if at, err := time.Parse(time.RFC3339Nano, info.SystemTime); err == nil {
+	if at, err := time.Parse(time.RFC3339Nano, answer.Info.SystemTime); err == nil {
 		f.skew = at.Sub(asked.Add(f.answered / 2))
 	}
 	f.room = -1
-	if free, ok := files.FreeSpace(info.DockerRootDir); ok && strings.HasPrefix(f.host, "unix:") {
+	if free, ok := files.FreeSpace(answer.Info.DockerRootDir); ok && strings.HasPrefix(f.host, "unix:") {
 		f.room = free
 	}
 	return errors.Join(f.examineNetworks(ctx, e), f.examineImages(ctx, e), f.examineRuns(ctx, sweeper{e}))
 }
 
 func (f *facts) examineNetworks(ctx context.Context, e *engine) error {
-	all, err := e.NetworkList(ctx, network.ListOptions{})
+	all, err := e.NetworkList(ctx, client.NetworkListOptions{})
 	if err != nil {
 		return err
 	}
 	var used []netip.Prefix
-	for _, n := range all {
+	for _, n := range all.Items {
 		for _, config := range n.IPAM.Config {
-			if p, err := netip.ParsePrefix(config.Subnet); err == nil {
-				used = append(used, p)
+			if config.Subnet.IsValid() {
+				used = append(used, config.Subnet)
 			}
 		}
 	}
@@ -141,16 +127,9 @@ func freeSubnets(from netip.Prefix, used []netip.Prefix) (free, all int) {
 }
 
 func (f *facts) examineImages(ctx context.Context, e *engine) error {
-	path, err := guestExecutable(e.arch())
+	own, err := guestProgram(e.arch(), files.Digest)
 	if err == nil {
-		err = checkStatic(path, e.arch())
-	}
-	var sum string
-	if err == nil {
-		sum, err = files.Digest(path)
-	}
-	if err == nil {
-		f.own = guestReference(sum)
+		f.own = guestReference(own.sum)
 	}
 	if err != nil {
 		f.guest = text.FirstLine(err.Error())
@@ -165,8 +144,8 @@ func (f *facts) examineImages(ctx context.Context, e *engine) error {
 			f.missing = append(f.missing, ref)
 		}
 	}
-	dangling, err := e.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("dangling", "true"))})
-	f.dangling = len(dangling)
+	dangling, err := e.ImageList(ctx, client.ImageListOptions{Filters: client.Filters{}.Add("dangling", "true")})
+	f.dangling = len(dangling.Items)
 	return err
 }
 
@@ -191,29 +170,17 @@ func (f *facts) examineRuns(ctx context.Context, s sweeper) error {
 	return nil
 }
 
-// Absent returns the images of trials that the engine does not have, except those that a run
-// builds. It fails if no engine answers.
-func Absent(ctx context.Context, trials []*plan.Trial) (absent []string, err error) {
+// Absent returns which images the engine does not have. It fails if no engine answers. An image
+// that it does not say more of is not absent.
+func Absent(ctx context.Context, refs []string) (absent []string, err error) {
 	e, err := dialEngine(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = e.Close() }()
-	built := map[string]bool{"": true}
-	for _, t := range trials {
-		for _, i := range t.Builds() {
-			built[i.Image] = true
-		}
-	}
-	for _, t := range trials {
-		for _, c := range t.AllContainers() {
-			ref := c.Image
-			if built[ref] || slices.Contains(absent, ref) {
-				continue
-			}
-			if _, err := e.ImageInspect(ctx, ref); errdefs.IsNotFound(err) {
-				absent = append(absent, ref)
-			}
+	for _, ref := range refs {
+		if _, err := e.ImageInspect(ctx, ref); errdefs.IsNotFound(err) {
+			absent = append(absent, ref)
 		}
 	}
 	return absent, nil

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/volume"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/api/types/volume"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/retry"
@@ -65,7 +66,7 @@ func GC(ctx context.Context) (Garbage, error) {
 		}
 		return s.sweep(ctx, found, live)
 	})
-	return g, errors.Join(err, s.dropLayers(ctx, ownExecutable(e.arch()), ""), removeOldSockets())
+	return g, errors.Join(err, s.dropLayers(ctx, guestSum(e.arch()), ""), removeOldSockets())
 }
 
 // Sweep removes what a dead run left on the engine.
@@ -108,7 +109,7 @@ func untilClean(ctx context.Context, sweep func() (Garbage, error)) (all Garbage
 type objects struct {
 	containers []container.Summary
 	networks   []network.Summary
-	volumes    []*volume.Volume
+	volumes    []volume.Volume
 	stages     []image.Summary // stages of builds, by their run's label
 	unnamed    []image.Summary // servers' images without a tag
 	guests     []string        // references of guest images of old builds
@@ -136,7 +137,7 @@ func (o objects) labels() []map[string]string {
 func (o objects) without(run string, held *heldLease) objects {
 	left := objects{networks: o.networks}
 	left.containers = slices.DeleteFunc(o.containers, func(c container.Summary) bool { return held != nil && c.ID == held.id })
-	left.volumes = slices.DeleteFunc(o.volumes, func(v *volume.Volume) bool {
+	left.volumes = slices.DeleteFunc(o.volumes, func(v volume.Volume) bool {
 		role := v.Labels[labelRole]
 		return held != nil && (role == roleUsers || role == roleFiles)
 	})
@@ -149,14 +150,15 @@ type sweeper struct{ engine *engine }
 
 // find lists objects that match the filter, and the build leftovers of all runs.
 func (s sweeper) find(ctx context.Context, which filter) (all objects, err error) {
-	if all.networks, err = s.engine.NetworkList(ctx, network.ListOptions{Filters: which.args()}); err != nil {
-		return all, err
-	}
-	volumes, err := s.engine.VolumeList(ctx, volume.ListOptions{Filters: which.args()})
+	networks, err := s.engine.NetworkList(ctx, client.NetworkListOptions{Filters: which.args()})
 	if err != nil {
 		return all, err
 	}
-	all.volumes = volumes.Volumes
+	volumes, err := s.engine.VolumeList(ctx, client.VolumeListOptions{Filters: which.args()})
+	if err != nil {
+		return all, err
+	}
+	all.networks, all.volumes = networks.Items, volumes.Items
 	if all.stages, err = s.engine.untagged(ctx, labelRun); err != nil {
 		return all, err
 	}
@@ -167,7 +169,7 @@ func (s sweeper) find(ctx context.Context, which filter) (all objects, err error
 	if err != nil {
 		return all, err
 	}
-	all.guests = oldGuests(guests, guestReference(ownExecutable(s.engine.arch())), s.engine.now())
+	all.guests = oldGuests(guests, guestReference(guestSum(s.engine.arch())), s.engine.now())
 	all.containers, err = s.engine.containers(ctx, which)
 	return all, err
 }
@@ -225,7 +227,7 @@ func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (
 	}
 	for _, v := range all.volumes {
 		if isDead(v.Labels) {
-			err := s.engine.VolumeRemove(ctx, v.Name, true)
+			_, err := s.engine.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
 			if errdefs.IsConflict(err) {
 				g.held++ // its container is being removed, or its run is just starting
 				continue
@@ -235,7 +237,11 @@ func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (
 		}
 	}
 	for _, i := range slices.Concat(all.stages, all.unnamed) {
-		if _, ofRun := i.Labels[labelRun]; ofRun && !isDead(i.Labels) || !ofRun && s.engine.now().Sub(time.Unix(i.Created, 0)) < unnamedAfter {
+		if i.Labels[labelRun] == "" { // the last step of a build takes the run's label away
+			if s.engine.now().Sub(time.Unix(i.Created, 0)) < unnamedAfter {
+				continue
+			}
+		} else if !isDead(i.Labels) {
 			continue
 		}
 		err := s.engine.dropImage(ctx, i.ID)
@@ -246,7 +252,7 @@ func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (
 		g.Images++
 	}
 	for _, ref := range all.guests {
-		_, err := s.engine.ImageRemove(ctx, ref, image.RemoveOptions{})
+		_, err := s.engine.ImageRemove(ctx, ref, client.ImageRemoveOptions{})
 		if errdefs.IsConflict(err) {
 			continue // a live run uses it
 		}

@@ -11,16 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/system"
-	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/docker/client"
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -39,7 +36,7 @@ func playVictim(run string) {
 		err = openVictims(ctx, b)
 	}
 	if err == nil { // never started: no stdin that could end it
-		_, err = b.engine.ContainerCreate(ctx, &container.Config{Image: b.images.guest.ID, Entrypoint: []string{"-"}, Labels: labels(run, "task/5", plan.RoleAgent)}, nil, nil, nil, "")
+		_, err = b.engine.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &container.Config{Image: b.images.guest.ID, Entrypoint: []string{"-"}, Labels: labels(run, "task/5", sandbox.RoleAgent)}})
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -51,9 +48,10 @@ func playVictim(run string) {
 
 func openVictims(ctx context.Context, b *Backend) error {
 	for number := range victimTrials {
-		t := trialOf(b, []string{networkBridge, networkAirtight}[number%2], "")
-		t.Number, t.Agent.Image, t.Workspace = number+1, "", "volume"
-		t.Servers[0].Services = []plan.Service{{Name: "db", Container: containerOf("")}}
+		t := trialOf(b, []string{sandbox.NetworkBridge, sandbox.NetworkAirtight}[number%2], "")
+		t.Number, t.Container(sandbox.Agent).Image = number+1, ""
+		useVolume(t)
+		addService(t, "s0", "db", containerOf(""))
 		if _, err := b.Open(ctx, t, func(evidence.Event) {}); err != nil {
 			return err
 		}
@@ -120,13 +118,13 @@ func makeObjects(t *testing.T, engine *client.Client, run string, containerLabel
 	t.Helper()
 	ctx := within(t)
 	dockertest.Image(t, debian)
-	if _, err := engine.ContainerCreate(ctx, &container.Config{Image: debian, Cmd: []string{"true"}, Labels: containerLabels}, nil, nil, nil, ""); err != nil {
+	if _, err := engine.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &container.Config{Image: debian, Cmd: []string{"true"}, Labels: containerLabels}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.NetworkCreate(ctx, "waza-"+run, network.CreateOptions{Internal: true, Labels: labels(run, "t/1", roleNetwork)}); err != nil {
+	if _, err := engine.NetworkCreate(ctx, "waza-"+run, client.NetworkCreateOptions{Internal: true, Labels: labels(run, "t/1", roleNetwork)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.VolumeCreate(ctx, volume.CreateOptions{Name: "waza-" + run, Labels: labels(run, wholeRun, roleAside)}); err != nil {
+	if _, err := engine.VolumeCreate(ctx, client.VolumeCreateOptions{Name: "waza-" + run, Labels: labels(run, wholeRun, roleAside)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -135,7 +133,7 @@ func TestGCRemovesWhatHasNoLease(t *testing.T) {
 	t.Parallel()
 	run := runID(t)
 	engine := dockertest.Engine(t)
-	makeObjects(t, engine, run, labels(run, "t/1", plan.RoleAgent))
+	makeObjects(t, engine, run, labels(run, "t/1", sandbox.RoleAgent))
 	gc(t)
 	dockertest.NoObjects(t, engine, run)
 }
@@ -149,14 +147,14 @@ func TestGCAndForeignLease(t *testing.T) {
 	lease := labels(run, wholeRun, roleLease)
 	lease[labelHost], lease[labelBoot], lease[labelPID], lease[labelStart] = "elsewhere", "another", "1", "1"
 	makeLease(t, engine, lease)
-	makeObjects(t, engine, run, labels(run, "t/1", plan.RoleAgent))
+	makeObjects(t, engine, run, labels(run, "t/1", sandbox.RoleAgent))
 	g := gc(t)
 	if !slices.Contains(g.Live, run) || len(dockertest.Objects(t, engine, run)) != 4 {
 		t.Errorf("gc %+v left %q", g, dockertest.Objects(t, engine, run))
 	}
 	for _, c := range dockertest.Containers(t, engine, run) {
 		if c.Labels[labelRole] == roleLease {
-			if err := engine.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{Force: true}); err != nil {
+			if _, err := engine.ContainerRemove(t.Context(), c.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -168,7 +166,7 @@ func TestGCAndForeignLease(t *testing.T) {
 func makeLease(t *testing.T, engine *client.Client, labels map[string]string) {
 	t.Helper()
 	dockertest.Image(t, debian)
-	if _, err := engine.ContainerCreate(within(t), &container.Config{Image: debian, Cmd: []string{"true"}, Labels: labels}, nil, nil, nil, ""); err != nil {
+	if _, err := engine.ContainerCreate(within(t), client.ContainerCreateOptions{Config: &container.Config{Image: debian, Cmd: []string{"true"}, Labels: labels}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -196,9 +194,9 @@ func TestFaults_GCBesideLiveRuns(t *testing.T) {
 	for range 3 {
 		t.Run("run", func(t *testing.T) {
 			b := openRun(t)
-			for _, network := range []string{networkBridge, networkAirtight} {
+			for _, network := range []string{sandbox.NetworkBridge, sandbox.NetworkAirtight} {
 				trial := trialOf(b, network, "")
-				trial.Workspace = "volume"
+				useVolume(trial)
 				s, _ := stand(t, b, trial)
 				mustSh(t, s, sandbox.Agent, "echo here > /workspace/file && cat /workspace/file /etc/waza/mcp.json")
 				if err := s.Close(t.Context()); err != nil {

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 	"go.uber.org/goleak"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -66,17 +66,36 @@ func openRun(t *testing.T) *Backend {
 	return b
 }
 
-// trialOf is a trial with an agent on Debian and a server on each image given,
+// trialOf is a sandbox with an agent on Debian and a server on each image given,
 // called s0, s1 and so on.
-func trialOf(b *Backend, network string, servers ...string) *plan.Trial {
-	t := &plan.Trial{
-		Run: b.run, Task: "task", Number: 1, Network: network, Workspace: "tmpfs", MCPJSON: "{\"mcpServers\":{}}\n",
-		Agent: plan.Agent{Container: containerOf(debian)},
+func trialOf(b *Backend, network string, servers ...string) *sandbox.Spec {
+	t := &sandbox.Spec{
+		Run: b.run, Task: "task", Number: 1, Network: network,
+		Containers: []sandbox.ContainerSpec{sandbox.AgentContainer(containerOf(debian), "tmpfs", "{\"mcpServers\":{}}\n")},
 	}
 	for i, image := range servers {
-		t.Servers = append(t.Servers, plan.Server{Name: "s" + string(rune('0'+i)), Container: containerOf(image)})
+		addServer(t, "s"+string(rune('0'+i)), containerOf(image))
 	}
 	return t
+}
+
+// addServer adds a server, which the agent reaches by its name.
+func addServer(t *sandbox.Spec, name string, c sandbox.Container) {
+	t.Containers = append(t.Containers, sandbox.ContainerSpec{Container: c, Name: name, Role: sandbox.RoleServer})
+	t.Reach = append(t.Reach, sandbox.Edge{From: sandbox.Agent, Name: name, To: name})
+}
+
+// addService adds a service, which the server reaches by its name.
+func addService(t *sandbox.Spec, server, name string, c sandbox.Container, ports ...int) {
+	of := sandbox.ServiceName(server, name)
+	t.Containers = append(t.Containers, sandbox.ContainerSpec{Container: c, Name: of, Role: sandbox.RoleService})
+	t.Reach = append(t.Reach, sandbox.Edge{From: server, Name: name, To: of, Ports: ports})
+}
+
+// useVolume gives the agent a workspace of any size.
+func useVolume(t *sandbox.Spec) {
+	agent := t.Container(sandbox.Agent)
+	*agent = sandbox.AgentContainer(agent.Container, sandbox.WorkspaceVolume, agent.MCPConfig)
 }
 
 func containerOf(image string) sandbox.Container {
@@ -84,7 +103,7 @@ func containerOf(image string) sandbox.Container {
 }
 
 // stand opens a trial's sandbox, closed at the test's end.
-func stand(t *testing.T, b *Backend, trial *plan.Trial) (*trialSandbox, *observed) {
+func stand(t *testing.T, b *Backend, trial *sandbox.Spec) (*trialSandbox, *observed) {
 	t.Helper()
 	seen := &observed{}
 	return openSandbox(t, b, trial, seen.add), seen
@@ -162,12 +181,12 @@ func inspectAll(t *testing.T, run string) map[string][]container.InspectResponse
 	engine := dockertest.Engine(t)
 	all := map[string][]container.InspectResponse{}
 	for _, c := range dockertest.Containers(t, engine, run) {
-		found, err := engine.ContainerInspect(t.Context(), c.ID)
+		found, err := engine.ContainerInspect(t.Context(), c.ID, client.ContainerInspectOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		role := c.Labels[labelRole]
-		all[role] = append(all[role], found)
+		all[role] = append(all[role], found.Container)
 	}
 	return all
 }
@@ -176,7 +195,7 @@ func inspectAll(t *testing.T, run string) map[string][]container.InspectResponse
 func bothNetworks(t *testing.T, test func(t *testing.T, network string)) {
 	t.Helper()
 	t.Parallel()
-	for _, network := range []string{networkBridge, networkAirtight} {
+	for _, network := range []string{sandbox.NetworkBridge, sandbox.NetworkAirtight} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()
 			test(t, network)

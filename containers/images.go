@@ -14,13 +14,15 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/registry"
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/registry"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/offline"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
@@ -30,9 +32,8 @@ var ErrImage = errors.New("unusable image")
 // imageInfo is what planning needs to know about an image.
 type imageInfo struct {
 	guests.Image
-	layer      string // id of the image with our files on top, which containers run
-	ours       bool   // built by waza from packages, for any user
-	executable string // SHA-256 of our executable; set only for the guest image
+	layer string // id of the image with our files on top, which containers run
+	ours  bool   // built by waza from packages, for any user
 }
 
 // dropsRoot returns the program in an image's entrypoint that starts as root and drops
@@ -51,18 +52,18 @@ func (i imageInfo) dropsRoot() string {
 
 // imageStore manages the images of a run's containers, each with our files on top.
 type imageStore struct {
-	engine     *engine
-	run        string
-	executable string    // path of the executable that becomes process 1
-	guest      imageInfo // image that only contains the executable
+	engine  *engine
+	run     string
+	program executable // what becomes process 1
+	guest   imageInfo  // image that only contains it
 
 	mu      sync.Mutex
 	known   map[string]imageInfo // by reference; guarded by mu
 	userIDs map[userKey]string   // ids of users that are given by name; guarded by mu
 }
 
-func newImageStore(e *engine, run, executable string) *imageStore {
-	return &imageStore{engine: e, run: run, executable: executable, known: map[string]imageInfo{}, userIDs: map[userKey]string{}}
+func newImageStore(e *engine, run string) *imageStore {
+	return &imageStore{engine: e, run: run, known: map[string]imageInfo{}, userIDs: map[userKey]string{}}
 }
 
 // get returns an image. On first use it is pulled according to policy.
@@ -86,16 +87,14 @@ func (s *imageStore) get(ctx context.Context, ref, policy string, say func(strin
 	return info, nil
 }
 
-// ofTrials returns the images of trials' containers by reference. "" is the guest image.
-func (s *imageStore) ofTrials(ctx context.Context, trials []*plan.Trial, say func(string)) (map[string]imageInfo, error) {
+// of returns the images of containers by reference. "" is the guest image.
+func (s *imageStore) of(ctx context.Context, containers []sandbox.ContainerSpec, say func(string)) (map[string]imageInfo, error) {
 	found := map[string]imageInfo{"": s.guest}
-	for _, t := range trials {
-		for _, c := range t.AllContainers() {
-			found[c.Image] = s.guest
-		}
+	for _, c := range containers {
+		found[c.Image] = s.guest
 	}
 	for _, ref := range sortedKeys(found) {
-		info, err := s.get(ctx, ref, pullPolicy(ref, trials), say)
+		info, err := s.get(ctx, ref, pullPolicy(ref, containers), say)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +116,7 @@ func (s *imageStore) forget() {
 func (s *imageStore) records() evidence.ImageRecords {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	records := evidence.ImageRecords{guestRepository: {ID: "sha256:" + s.guest.executable}}
+	records := evidence.ImageRecords{guestRepository: {ID: "sha256:" + s.program.sum}}
 	for ref, info := range s.known {
 		records[ref] = evidence.ImageRecord{ID: info.ID, Digests: info.Digests}
 	}
@@ -126,16 +125,15 @@ func (s *imageStore) records() evidence.ImageRecords {
 
 // pullPolicy returns when an image is pulled: always if one container wants that, and never if
 // all do. Images that waza builds are never pulled.
-func pullPolicy(ref string, trials []*plan.Trial) string {
+func pullPolicy(ref string, containers []sandbox.ContainerSpec) string {
 	wanted := map[string]bool{}
-	for _, t := range trials {
-		if slices.ContainsFunc(t.Builds(), func(i plan.Build) bool { return i.Image == ref }) {
+	for _, c := range containers {
+		switch {
+		case c.Image != ref:
+		case c.Build != nil:
 			return mcpconfig.PullNever
-		}
-		for _, ctr := range t.AllContainers() {
-			if ctr.Image == ref {
-				wanted[cmp.Or(ctr.Pull, mcpconfig.PullMissing)] = true
-			}
+		default:
+			wanted[cmp.Or(c.Pull, mcpconfig.PullMissing)] = true
 		}
 	}
 	for _, policy := range []string{mcpconfig.PullAlways, mcpconfig.PullMissing} {
@@ -203,6 +201,9 @@ func (e *engine) ensureImage(ctx context.Context, ref, policy string, say func(s
 // tries without, since the image may be public. Errors start with what to do: instead, unless
 // the problem is the login.
 func (e *engine) pull(ctx context.Context, ref, instead string) error {
+	if err := offline.Check(ctx, "image "+ref); err != nil {
+		return err
+	}
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
 		return err
@@ -211,13 +212,15 @@ func (e *engine) pull(ctx context.Context, ref, instead string) error {
 	auth, authErr := loginFor(ctx, host)
 	header := ""
 	if auth != (registry.AuthConfig{}) {
-		if header, err = registry.EncodeAuthConfig(auth); err != nil {
+		if header, err = authconfig.Encode(auth); err != nil {
 			return err
 		}
 	}
-	progress, err := e.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: header})
+	step, end := e.work("pulling image " + ref)
+	defer end()
+	progress, err := e.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: header})
 	if err == nil {
-		err = readProgress(progress, func(progressLine) {})
+		err = readProgress(progress, stepsOf(step))
 	}
 	if err != nil {
 		return explainPull(err, authErr, header != "", host, instead)
@@ -242,9 +245,12 @@ func explainPull(err, authErr error, loggedIn bool, host, instead string) error 
 
 // progressLine is a message of the engine during a pull, push or build.
 type progressLine struct {
-	Stream string
-	Aux    struct{ ID string }
-	Error  string
+	Stream         string
+	Aux            struct{ ID string }
+	Error          string
+	ID             string // of a layer
+	Status         string // of the layer
+	ProgressDetail json.RawMessage
 }
 
 // progressError is an error that the engine reports during a pull, push or build.
@@ -264,7 +270,7 @@ func readProgress(progress io.ReadCloser, take func(progressLine)) error {
 		case err != nil:
 			return err
 		case line.Error != "":
-			return progressError(line.Error)
+			return said{progressError(line.Error)}
 		}
 		take(line)
 	}
@@ -285,15 +291,15 @@ func wantsLogin(err error) bool {
 // untagged lists the images with a label that have no tag and no children. Layers are excluded,
 // as another run may use one that lost its tag.
 func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, error) {
-	all, err := e.ImageList(ctx, image.ListOptions{
-		Filters: filters.NewArgs(filters.Arg("label", label), filters.Arg("dangling", "true")),
+	all, err := e.ImageList(ctx, client.ImageListOptions{
+		Filters: client.Filters{}.Add("label", label).Add("dangling", "true"),
 	})
-	return slices.DeleteFunc(all, func(i image.Summary) bool { return i.Labels[labelImage] == imageLayer }), err
+	return slices.DeleteFunc(all.Items, func(i image.Summary) bool { return i.Labels[labelImage] == imageLayer }), err
 }
 
 // dropImage removes an untagged image, and its untagged parents.
 func (e *engine) dropImage(ctx context.Context, id string) error {
-	_, err := e.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
+	_, err := e.ImageRemove(ctx, id, client.ImageRemoveOptions{PruneChildren: true})
 	if err == nil {
 		return nil
 	}

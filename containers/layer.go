@@ -4,24 +4,19 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/mount"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -45,58 +40,10 @@ func layerReference(executable string) string {
 	return layerRepository + ":" + executable[:min(16, len(executable))] + "-"
 }
 
-// guestExecutable returns the path of the executable that becomes process 1: ours if it can run
-// on the engine, else waza-linux-ARCH in the same directory.
-func guestExecutable(arch string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	if runtime.GOOS == "linux" && runtime.GOARCH == arch {
-		return self, nil
-	}
-	sibling := filepath.Join(filepath.Dir(self), "waza-linux-"+arch)
-	if _, err := os.Stat(sibling); err != nil {
-		return "", fmt.Errorf("the engine runs linux/%s and this is %s/%s: build the other executable with GOOS=linux GOARCH=%s CGO_ENABLED=0 go build -o %s ./cmd/waza",
-			arch, runtime.GOOS, runtime.GOARCH, arch, sibling)
-	}
-	return sibling, nil
-}
-
-// ownExecutable returns the SHA-256 of our executable for an architecture, or "".
-func ownExecutable(arch string) (sum string) {
-	if path, err := guestExecutable(arch); err == nil {
-		sum, _ = files.Digest(path)
-	}
-	return sum
-}
-
-// checkStatic returns an error if an executable would not run in an empty image.
-func checkStatic(path, arch string) error {
-	file, err := elf.Open(path)
-	if err != nil {
-		return fmt.Errorf("%s cannot be process 1 of a container: %w", path, err)
-	}
-	defer func() { _ = file.Close() }()
-	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
-	if want, ok := machines[arch]; ok && file.Machine != want {
-		return fmt.Errorf("%s is for %s and the engine for %s", path, file.Machine, arch)
-	}
-	for _, segment := range file.Progs {
-		if segment.Type == elf.PT_INTERP {
-			return fmt.Errorf("%s is linked dynamically and would not run in every image: build it with CGO_ENABLED=0 (make build does)", path)
-		}
-	}
-	return nil
-}
-
 // ensureGuest creates the image that only contains our executable, if the engine does not have
-// it. sum is the SHA-256 of the executable, which determines the tag.
-func (s *imageStore) ensureGuest(ctx context.Context, sum string) error {
-	if err := checkStatic(s.executable, s.engine.arch()); err != nil {
-		return err
-	}
-	ref := guestReference(sum)
+// it.
+func (s *imageStore) ensureGuest(ctx context.Context) error {
+	ref := guestReference(s.program.sum)
 	info, err := s.engine.inspectImage(ctx, ref)
 	if errdefs.IsNotFound(err) {
 		if err := s.importGuest(ctx, ref); err != nil {
@@ -104,22 +51,17 @@ func (s *imageStore) ensureGuest(ctx context.Context, sum string) error {
 		}
 		info, err = s.engine.inspectImage(ctx, ref)
 	}
-	info.executable, info.layer, info.Reference = sum, info.ID, ref
+	info.layer, info.Reference = info.ID, ref
 	s.guest = info
 	return err
 }
 
 func (s *imageStore) importGuest(ctx context.Context, ref string) error {
-	return importImage(ctx, s.engine, ref, "process 1 of every container of a trial", []layerFile{
-		{name: sandbox.GuestPath, executable: s.executable}, {name: filesDir, dir: true, mode: 0o777},
-	})
-}
-
-// importImage makes an image of files alone.
-func importImage(ctx context.Context, e *engine, ref, message string, files []layerFile) error {
-	content := layerTar(files)
+	content := layerTar([]layerFile{{name: sandbox.GuestPath, program: &s.program}, {name: filesDir, dir: true, mode: 0o777}})
 	defer func() { _ = content.Close() }()
-	progress, err := e.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{Message: message})
+	progress, err := s.engine.ImageImport(ctx, client.ImageImportSource{Source: content, SourceName: "-"}, ref, client.ImageImportOptions{
+		Message: "process 1 of every container of a trial",
+	})
 	if err != nil {
 		return err
 	}
@@ -132,37 +74,37 @@ func importImage(ctx context.Context, e *engine, ref, message string, files []la
 func (s *imageStore) addLayer(ctx context.Context, of string, base *imageInfo) error {
 	users := userRangeOf(s.engine.info)
 	sum := sha256.Sum256([]byte(base.ID + "\n" + strconv.Itoa(users.first)))
-	ref := layerReference(s.guest.executable) + hex.EncodeToString(sum[:8])
+	ref := layerReference(s.program.sum) + hex.EncodeToString(sum[:8])
 	base.Reference = ref
 	if made, err := s.engine.inspectImage(ctx, ref); !errdefs.IsNotFound(err) {
 		base.layer = made.ID
 		return err
 	}
-	var made container.CommitResponse
+	var made client.ContainerCommitResult
 	err := s.engine.withImage(ctx, s.run, base.ID, nil, func(id string) error {
 		passwd, group, err := readAccounts(ctx, s.engine, id)
 		if err != nil {
 			return err
 		}
 		content := layerTar([]layerFile{
-			{name: sandbox.GuestPath, executable: s.executable},
+			{name: sandbox.GuestPath, program: &s.program},
 			{name: "/etc/passwd", text: users.passwd(passwd)},
 			{name: "/etc/group", text: users.group(group)},
 		})
-		err = s.engine.CopyToContainer(ctx, id, "/", content, container.CopyToContainerOptions{})
+		_, err = s.engine.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: "/", Content: content})
 		if err = errors.Join(err, content.Close()); err != nil {
 			return err
 		}
 		ctx, cancel := creating(ctx)
 		defer cancel()
-		made, err = s.engine.ContainerCommit(ctx, id, container.CommitOptions{Reference: ref, Config: &container.Config{
+		made, err = s.engine.ContainerCommit(ctx, id, client.ContainerCommitOptions{Reference: ref, Config: &container.Config{
 			// Labels of the container that are not overridden are kept.
 			Labels: map[string]string{labelImage: imageLayer, labelParent: base.ID, images.LabelContent: of, labelRun: ""},
 		}})
 		return err
 	})
 	if err == nil {
-		err = sweeper{s.engine}.dropLayers(ctx, s.guest.executable, s.run)
+		err = sweeper{s.engine}.dropLayers(ctx, s.program.sum, s.run)
 	}
 	if err != nil {
 		return fmt.Errorf("image %q cannot be given the files of waza: %w", of, err)
@@ -180,17 +122,18 @@ func (s *imageStore) giveVolume(ctx context.Context, name, user string) error {
 	mounts := []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: root.name}}
 	return s.engine.withImage(ctx, s.run, s.guest.ID, mounts, func(id string) error {
 		content := layerTar([]layerFile{root})
-		err := s.engine.CopyToContainer(ctx, id, "/", content, container.CopyToContainerOptions{})
+		_, err := s.engine.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: "/", Content: content})
 		return errors.Join(err, content.Close())
 	})
 }
 
 // layerFile is a file of a layer: a readable text, an executable, or a directory.
 type layerFile struct {
-	name, text, executable string
-	dir                    bool
-	mode                   int64 // for a directory
-	uid, gid               int   // 0 for root
+	name, text string
+	program    *executable
+	dir        bool
+	mode       int64 // for a directory
+	uid, gid   int   // 0 for root
 }
 
 // layerTar returns files and their parent directories as a tar. The caller must close it.
@@ -219,17 +162,13 @@ func (f layerFile) write(out *tar.Writer) error {
 	}
 	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(f.text))}
 	var content io.Reader = strings.NewReader(f.text)
-	if f.executable != "" {
-		executable, err := os.Open(f.executable)
+	if f.program != nil {
+		executable, err := f.program.open()
 		if err != nil {
 			return err
 		}
 		defer func() { _ = executable.Close() }()
-		info, err := executable.Stat()
-		if err != nil {
-			return err
-		}
-		header.Mode, header.Size, content = 0o755, info.Size(), executable
+		header.Mode, header.Size, content = 0o755, f.program.size, executable
 	}
 	if err := out.WriteHeader(&header); err != nil {
 		return err

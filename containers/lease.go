@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/mount"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/retry"
@@ -32,7 +34,7 @@ const (
 )
 
 // filesVolume returns the name of the volume of a run's files.
-func filesVolume(run string) string { return "waza-" + run + "-files" }
+func filesVolume(run string) string { return volumeName("files", run) }
 
 // lease shows that a run is alive. It is a container that ends with its runner, like all of our
 // containers. It does not have to be renewed and does not depend on clocks. A run takes its
@@ -73,9 +75,9 @@ func (l *lease) hold(ctx context.Context) (*heldLease, error) {
 		return nil, fmt.Errorf("lease: %w", err)
 	}
 	l.held = &heldLease{startedContainer: started}
-	files, err := l.engine.VolumeInspect(ctx, filesVolume(l.run))
+	files, err := l.engine.VolumeInspect(ctx, filesVolume(l.run), client.VolumeInspectOptions{})
 	if err == nil {
-		l.held.files = files.Mountpoint
+		l.held.files = files.Volume.Mountpoint
 		l.held.users, err = takeUsers(ctx, l.engine, l.run)
 	}
 	if err != nil { // the next call tries again
@@ -180,7 +182,7 @@ func processStart(pid int) string {
 // leaseLives reports whether the run of a lease's container is alive. now is the engine's time.
 // A created container that is not running belongs to a run that is just starting if its process
 // exists or, if that cannot be determined from here, if the container is new.
-func leaseLives(state string, created time.Time, l map[string]string, now time.Time) bool {
+func leaseLives(state container.ContainerState, created time.Time, l map[string]string, now time.Time) bool {
 	switch state {
 	case "running", "paused":
 		return true

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/volume"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -29,7 +31,7 @@ func TestLeaseLives(t *testing.T) {
 	now := time.Now()
 	tests := []struct {
 		name   string
-		state  string
+		state  container.ContainerState
 		age    time.Duration
 		labels map[string]string
 		want   bool
@@ -78,7 +80,7 @@ func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(t *testing.T, b *Backend){
 		"by a trial": func(t *testing.T, b *Backend) {
-			s, _ := stand(t, b, trialOf(b, networkAirtight))
+			s, _ := stand(t, b, trialOf(b, sandbox.NetworkAirtight))
 			if got := mustSh(t, s, sandbox.Agent, "cat "+sandbox.MCPConfigPath); got == "" {
 				t.Error("the trial has no mcp.json")
 			}
@@ -86,7 +88,7 @@ func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 		"by several trials": func(t *testing.T, b *Backend) {
 			var opened sync.WaitGroup
 			for number := range 3 {
-				trial := trialOf(b, networkAirtight)
+				trial := trialOf(b, sandbox.NetworkAirtight)
 				trial.Number = number + 1
 				opened.Go(func() { _, _ = stand(t, b, trial) })
 			}
@@ -120,7 +122,7 @@ func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 func TestDebtsArePaid(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	trial := trialOf(b, networkBridge)
+	trial := trialOf(b, sandbox.NetworkBridge)
 	if _, _, err := b.networks.create(within(t), "waza-"+b.run+"-left", trial.Label(), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +141,11 @@ func TestFaults_LiveRunKeepsItsVolumes(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	volumes := func() (names []string) {
-		found, err := b.engine.VolumeList(within(t), volume.ListOptions{Filters: filter(ofTrial(b.run, wholeRun)).args()})
+		found, err := b.engine.VolumeList(within(t), client.VolumeListOptions{Filters: filter(ofTrial(b.run, wholeRun)).args()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, v := range found.Volumes {
+		for _, v := range found.Items {
 			names = append(names, v.Name)
 		}
 		slices.Sort(names)

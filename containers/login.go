@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/cpuguy83/dockercfg"
-	"github.com/docker/docker/api/types/registry"
+	"github.com/moby/moby/api/types/registry"
+
 	"github.com/waza-isolate/waza/internal/bounded"
 )
 

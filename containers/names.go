@@ -1,15 +1,15 @@
 package containers
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/api/types/network"
 
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
@@ -25,7 +25,7 @@ func (p trialPlan) serversAt(a addresses) netip.Addr {
 
 // withAddress returns a container of the plan with its address on the task network and its entries
 // in /etc/hosts.
-func (p trialPlan) withAddress(c containerPlan, t *plan.Trial, a addresses) containerPlan {
+func (p trialPlan) withAddress(c containerPlan, t *sandbox.Spec, a addresses) containerPlan {
 	servers := p.serversAt(a)
 	for name, at := range guests.Hosts(t, c.Name, servers) {
 		c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
@@ -37,10 +37,8 @@ func (p trialPlan) withAddress(c containerPlan, t *plan.Trial, a addresses) cont
 			c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
 		}
 	}
-	for i, server := range t.Servers {
-		if !defence.NoNetworkForServers && server.Name == c.Name {
-			c.addr = a.server(i)
-		}
+	if !defence.NoNetworkForServers && c.Role == sandbox.RoleServer {
+		c.addr = a.server(slices.IndexFunc(t.Containers, func(s sandbox.ContainerSpec) bool { return s.Name == c.Name }))
 	}
 	return c
 }
@@ -56,7 +54,7 @@ func (c containerPlan) networking(name string) *network.NetworkingConfig {
 		return nil
 	}
 	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-		name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: c.addr.String()}},
+		name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: c.addr}},
 	}}
 }
 
@@ -77,3 +75,12 @@ func hostsFile(entries []string) string {
 
 // fileName converts a container's name for use in names of containers and files.
 func fileName(ctr string) string { return strings.ReplaceAll(ctr, "/", ".") }
+
+// volumeName returns the name of a volume. A container sees it in its list of mounts, so it does not
+// name the run or its eval; labels do.
+func volumeName(role, of string) string {
+	if !defence.HiddenNames {
+		return "waza-" + of + "-" + role
+	}
+	return fmt.Sprintf("waza-%s-%.12x", role, sha256.Sum256([]byte(of)))
+}

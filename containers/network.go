@@ -11,7 +11,8 @@ import (
 	"sync"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/defence"
 )
@@ -98,13 +99,13 @@ func (n *networks) create(ctx context.Context, name, trial, subnets string) (_ a
 
 // networkOptions returns the options of a network that leads nowhere: the engine does not route
 // from it, and the host has no address on it.
-func networkOptions(a addresses, labels map[string]string) network.CreateOptions {
+func networkOptions(a addresses, labels map[string]string) client.NetworkCreateOptions {
 	off := false
-	return network.CreateOptions{
+	return client.NetworkCreateOptions{
 		Driver:     "bridge",
 		Internal:   true,
 		EnableIPv6: &off,
-		IPAM:       &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: a.subnet.String()}}},
+		IPAM:       &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: a.subnet}}},
 		Options:    map[string]string{"com.docker.network.bridge.inhibit_ipv4": strconv.FormatBool(defence.NoHostAddress)},
 		Labels:     labels,
 	}
@@ -210,10 +211,10 @@ func (n *taskNetwork) lost(ctx context.Context, id string) bool {
 	}
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	found, err := n.engine.NetworkInspect(asking, n.name, network.InspectOptions{})
+	found, err := n.engine.NetworkInspect(asking, n.name, client.NetworkInspectOptions{})
 	if err != nil {
 		return errdefs.IsNotFound(err)
 	}
-	_, there := found.Containers[id]
+	_, there := found.Network.Containers[id]
 	return !there && n.engine.running(ctx, id)
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/volume"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/api/types/volume"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/internal/tree"
@@ -89,8 +89,8 @@ func leases(run string) filter {
 	return filter{labelRun + "=" + run, labelRole + "=" + roleLease}
 }
 
-func (f filter) args() filters.Args {
-	args := filters.NewArgs()
+func (f filter) args() client.Filters {
+	args := client.Filters{}
 	for _, label := range f {
 		args.Add("label", label)
 	}
@@ -120,34 +120,38 @@ func creating(ctx context.Context) (context.Context, context.CancelFunc) {
 func (e *engine) createContainer(ctx context.Context, conf *container.Config, host *container.HostConfig, net *network.NetworkingConfig, name string) (string, error) {
 	ctx, cancel := creating(ctx)
 	defer cancel()
-	created, err := e.ContainerCreate(ctx, conf, host, net, nil, name)
-	return created.ID, err
+	created, err := e.ContainerCreate(ctx, client.ContainerCreateOptions{Config: conf, HostConfig: host, NetworkingConfig: net, Name: name})
+	if err != nil {
+		return "", err
+	}
+	return created.ID, nil
 }
 
 // containers lists the containers that match, whether running or not.
 func (e *engine) containers(ctx context.Context, which filter) ([]container.Summary, error) {
-	return e.ContainerList(ctx, container.ListOptions{All: true, Filters: which.args()})
+	found, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: which.args()})
+	return found.Items, err
 }
 
 // running reports whether a container is running, even if paused.
 func (e *engine) running(ctx context.Context, id string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	found, err := e.ContainerInspect(ctx, id)
-	return err == nil && found.State != nil && found.State.Running
+	found, err := e.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	return err == nil && found.Container.State != nil && found.Container.State.Running
 }
 
 // removeContainer removes a container by force and waits until it is gone.
 func (e *engine) removeContainer(ctx context.Context, id string) error {
 	for {
-		err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		_, err := e.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case err == nil || errdefs.IsNotFound(err):
 			return nil
 		case !errdefs.IsConflict(err): // otherwise "removal is already in progress"
 			return fmt.Errorf("remove container %.12s: %w", id, err)
 		}
-		if _, err := e.ContainerInspect(ctx, id); errdefs.IsNotFound(err) {
+		if _, err := e.ContainerInspect(ctx, id, client.ContainerInspectOptions{}); errdefs.IsNotFound(err) {
 			return nil
 		}
 		if err := retry.Sleep(ctx, conflictPause); err != nil {
@@ -178,16 +182,16 @@ var errNoFile = errors.New("not a regular file")
 
 // readFile reads up to limit bytes of a regular file in a container. It follows a link.
 func (e *engine) readFile(ctx context.Context, id, path string, limit int64) ([]byte, error) {
-	stat, err := e.ContainerStatPath(ctx, id, path)
+	stat, err := e.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: path})
 	if err != nil {
 		return nil, err
 	}
-	archive, _, err := e.CopyFromContainer(ctx, id, cmp.Or(stat.LinkTarget, path))
+	copied, err := e.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: cmp.Or(stat.Stat.LinkTarget, path)})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = archive.Close() }()
-	file, err := tree.First(archive)
+	defer func() { _ = copied.Content.Close() }()
+	file, err := tree.First(copied.Content)
 	switch {
 	case err != nil:
 		return nil, err
@@ -200,20 +204,21 @@ func (e *engine) readFile(ctx context.Context, id, path string, limit int64) ([]
 func (e *engine) createVolume(ctx context.Context, name string, labels map[string]string) (volume.Volume, error) {
 	ctx, cancel := creating(ctx)
 	defer cancel()
-	return e.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels})
+	made, err := e.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: labels})
+	return made.Volume, err
 }
 
 // removeVolume removes a volume. It retries if a container that is being removed still uses it.
 func (e *engine) removeVolume(ctx context.Context, name string) error {
-	err := e.VolumeRemove(ctx, name, true)
+	_, err := e.VolumeRemove(ctx, name, client.VolumeRemoveOptions{Force: true})
 	for try := 0; errdefs.IsConflict(err) && try < 20 && ctx.Err() == nil; try++ {
 		time.Sleep(conflictPause)
-		err = e.VolumeRemove(ctx, name, true)
+		_, err = e.VolumeRemove(ctx, name, client.VolumeRemoveOptions{Force: true})
 	}
 	return ignoreGone(err)
 }
 
-func (e *engine) createNetwork(ctx context.Context, name string, o network.CreateOptions) error {
+func (e *engine) createNetwork(ctx context.Context, name string, o client.NetworkCreateOptions) error {
 	done, err := e.networkTurn(ctx)
 	if err != nil {
 		return err
@@ -247,7 +252,8 @@ func (e *engine) removeNetworkOnce(ctx context.Context, id string) error {
 		return err
 	}
 	defer done()
-	return e.NetworkRemove(ctx, id)
+	_, err = e.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
+	return err
 }
 
 // networkTurn waits for its turn to create or remove a network.
@@ -268,14 +274,14 @@ func (e *engine) removeContainers(ctx context.Context, which filter) error {
 
 // removeNetworks removes all networks that match.
 func (e *engine) removeNetworks(ctx context.Context, which filter) error {
-	found, err := e.NetworkList(ctx, network.ListOptions{Filters: which.args()})
-	return errors.Join(err, each(found, func(n network.Summary) error { return e.removeNetwork(ctx, n.ID) }))
+	found, err := e.NetworkList(ctx, client.NetworkListOptions{Filters: which.args()})
+	return errors.Join(err, each(found.Items, func(n network.Summary) error { return e.removeNetwork(ctx, n.ID) }))
 }
 
 // removeVolumes removes all volumes that match.
 func (e *engine) removeVolumes(ctx context.Context, which filter) error {
-	found, err := e.VolumeList(ctx, volume.ListOptions{Filters: which.args()})
-	return errors.Join(err, each(found.Volumes, func(v *volume.Volume) error { return e.removeVolume(ctx, v.Name) }))
+	found, err := e.VolumeList(ctx, client.VolumeListOptions{Filters: which.args()})
+	return errors.Join(err, each(found.Items, func(v volume.Volume) error { return e.removeVolume(ctx, v.Name) }))
 }
 
 // each calls do for each element and joins the errors.

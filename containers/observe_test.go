@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -21,8 +20,9 @@ import (
 // tries to hide it, next to one that does nothing.
 func TestServersAreObserved(t *testing.T) {
 	b := openBackend(t)
-	trial := attackedTrial(b.run, "observed", networkAirtight)
-	trial.Servers = append(trial.Servers, plan.Server{Container: trial.Servers[0].Container, Name: "calm"})
+	trial := attackedTrial(b.run, "observed", sandbox.NetworkAirtight)
+	addServer(trial, "calm", trial.Container("victim").Container)
+	trial.Container("victim").NestedSandboxes = true // or it could not try to silence the guest's filter
 	s := openSandbox(t, b, trial, func(evidence.Event) {})
 	stray := program(t, "stray")
 	for _, ctr := range []string{"victim", "calm"} {

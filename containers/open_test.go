@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,14 +15,13 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/api/types/events"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // An Open that fails returns the reason and leaves nothing of its trial, and the next one
@@ -32,24 +32,24 @@ func TestOpenFails(t *testing.T) {
 	crowded := crowd(t)
 	tests := []struct {
 		name   string
-		change func(*plan.Trial)
+		change func(*sandbox.Spec)
 		want   string
 	}{
-		{"image missing", func(t *plan.Trial) { t.Servers[0].Image = "waza-nobody.invalid/has:this" }, `image "waza-nobody.invalid/has:this" is not on the engine and cannot be pulled`},
-		{"no such runtime", func(t *plan.Trial) { t.Runtime = "no-such-runtime" }, "no-such-runtime"},
-		{"no free subnet", func(t *plan.Trial) { t.Subnets = crowded }, "no free subnet in " + crowded},
-		{"bad subnets", func(t *plan.Trial) { t.Subnets = "nonsense" }, "task network"},
-		{"root by another name", func(t *plan.Trial) { t.Servers[0].User = "00" }, "runs as root"},
-		{"no such user", func(t *plan.Trial) { t.Servers[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
-		{"service's user", func(t *plan.Trial) { withService(t, debian).Servers[0].Services[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
-		{"service as root", func(t *plan.Trial) { withService(t, debian).Servers[0].Services[0].User = "00" }, "container of s0/db: runs as root"},
-		{"too little memory for a service", func(t *plan.Trial) { withService(t, debian).Servers[0].Services[0].Memory = 1 << 20 }, ""},
-		{"too little memory to start", func(t *plan.Trial) { t.Servers[0].Memory = 1 << 20 }, ""},
+		{"image missing", func(t *sandbox.Spec) { t.Container("s0").Image = "waza-nobody.invalid/has:this" }, `image "waza-nobody.invalid/has:this" is not on the engine and cannot be pulled`},
+		{"no such runtime", func(t *sandbox.Spec) { t.Runtime = "no-such-runtime" }, "no-such-runtime"},
+		{"no free subnet", func(t *sandbox.Spec) { t.Subnets = crowded }, "no free subnet in " + crowded},
+		{"bad subnets", func(t *sandbox.Spec) { t.Subnets = "nonsense" }, "task network"},
+		{"root by another name", func(t *sandbox.Spec) { t.Container("s0").User = "00" }, "runs as root"},
+		{"no such user", func(t *sandbox.Spec) { t.Container("s0").User = "nobody-of-this-name" }, "nobody-of-this-name"},
+		{"service's user", func(t *sandbox.Spec) { withService(t, debian).Container("s0/db").User = "nobody-of-this-name" }, "nobody-of-this-name"},
+		{"service as root", func(t *sandbox.Spec) { withService(t, debian).Container("s0/db").User = "00" }, "container of s0/db: runs as root"},
+		{"too little memory for a service", func(t *sandbox.Spec) { withService(t, debian).Container("s0/db").Memory = 1 << 20 }, ""},
+		{"too little memory to start", func(t *sandbox.Spec) { t.Container("s0").Memory = 1 << 20 }, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			trial := trialOf(b, networkBridge, debian)
-			trial.Workspace = "volume"
+			trial := trialOf(b, sandbox.NetworkBridge, debian)
+			useVolume(trial)
 			test.change(trial)
 			s, err := b.Open(within(t), trial, func(evidence.Event) {})
 			if err == nil {
@@ -61,7 +61,7 @@ func TestOpenFails(t *testing.T) {
 			noTrialObjects(t, b, trial)
 		})
 	}
-	stand(t, b, trialOf(b, networkBridge, debian))
+	stand(t, b, trialOf(b, sandbox.NetworkBridge, debian))
 }
 
 // crowd returns a range of addresses that has no room left.
@@ -78,14 +78,14 @@ func foreignNetwork(t *testing.T, subnet string) {
 	t.Helper()
 	engine := dockertest.Engine(t)
 	name := strings.ToLower(t.Name()) + "-" + strings.NewReplacer(".", "-", "/", "-").Replace(subnet)
-	made, err := engine.NetworkCreate(within(t), name, network.CreateOptions{
-		Internal: true, IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}},
+	made, err := engine.NetworkCreate(within(t), name, client.NetworkCreateOptions{
+		Internal: true, IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: netip.MustParsePrefix(subnet)}}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := engine.NetworkRemove(context.Background(), made.ID); err != nil {
+		if _, err := engine.NetworkRemove(context.Background(), made.ID, client.NetworkRemoveOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -100,8 +100,8 @@ func TestFaults_OpenCancelled(t *testing.T) {
 	own := b.engine.Client
 	defer func() { b.engine.Client = own }()
 	for hit, done := 1, false; !done; hit++ {
-		trial := withService(trialOf(b, networkBridge, debian, ""), "")
-		trial.Workspace = "volume"
+		trial := withService(trialOf(b, sandbox.NetworkBridge, debian, ""), "")
+		useVolume(trial)
 		ctx, cancel := context.WithCancel(within(t))
 		b.engine.Client = cancelling(t, hit, cancel)
 		s, err := b.Open(ctx, trial, func(evidence.Event) {})
@@ -129,7 +129,7 @@ func cancelling(t *testing.T, n int, cancel func()) *client.Client {
 	dialer := dockertest.Engine(t).Dialer()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer(ctx) }}
 	var creations atomic.Int32
-	c, err := client.NewClientWithOpts(client.FromEnv, client.WithVersion(minAPI), client.WithHTTPClient(&http.Client{
+	c, err := client.New(client.FromEnv, client.WithAPIVersion(minAPI), client.WithHTTPClient(&http.Client{
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			if !strings.HasSuffix(r.URL.Path, "/create") || int(creations.Add(1)) != n {
 				return transport.RoundTrip(r)
@@ -160,10 +160,10 @@ func TestLabelsFromCreation(t *testing.T) {
 	engine := dockertest.Engine(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stream, errs := engine.Events(ctx, events.ListOptions{Filters: filters.NewArgs(filters.Arg("event", "create"))})
+	stream := engine.Events(ctx, client.EventsListOptions{Filters: client.Filters{}.Add("event", "create")})
 	b := openRun(t)
-	trial := trialOf(b, networkBridge, debian)
-	trial.Workspace = "volume"
+	trial := trialOf(b, sandbox.NetworkBridge, debian)
+	useVolume(trial)
 	stand(t, b, trial)
 
 	want := []string{
@@ -175,12 +175,12 @@ func TestLabelsFromCreation(t *testing.T) {
 	seen := map[string]bool{} // Engine 20.10 tells of a volume again when a container takes it
 	for timer := time.After(timeout); len(got) < len(want); {
 		select {
-		case e := <-stream:
+		case e := <-stream.Messages:
 			if line := createdBy(t, b, e); line != "" && !seen[e.Actor.ID] && !seen[line] {
 				seen[e.Actor.ID], seen[line] = true, true // the first run makes layers of images aside
 				got = append(got, line)
 			}
-		case err := <-errs:
+		case err := <-stream.Err:
 			t.Fatal(err)
 		case <-timer:
 			t.Fatalf("the engine told of %q, want %q", got, want)
@@ -203,20 +203,20 @@ func createdBy(t *testing.T, b *Backend, e events.Message) string {
 		if !strings.Contains(name, b.run) {
 			return ""
 		}
-		n, err := b.engine.NetworkInspect(t.Context(), e.Actor.ID, network.InspectOptions{})
+		n, err := b.engine.NetworkInspect(t.Context(), e.Actor.ID, client.NetworkInspectOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		labels = n.Labels
+		labels = n.Network.Labels
 	case events.VolumeEventType:
-		v, err := b.engine.VolumeInspect(t.Context(), e.Actor.ID)
+		v, err := b.engine.VolumeInspect(t.Context(), e.Actor.ID, client.VolumeInspectOptions{})
 		if errdefs.IsNotFound(err) {
 			return "" // another run's
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		labels = v.Labels
+		labels = v.Volume.Labels
 	case events.ContainerEventType:
 		if labels[labelRun] == "" && strings.Contains(name, b.run) {
 			t.Errorf("container %s was created without labels", name)

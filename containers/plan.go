@@ -10,29 +10,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/go-units"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
 
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-const (
-	scratchDir  = "/tmp"
-	guestDir    = "/opt/waza"
-	sharedBytes = 16 << 20 // size of /dev/shm, which counts as memory
-)
+const guestDir = "/opt/waza"
 
-// Networks that a trial can have.
-const (
-	networkBridge   = "bridge"
-	networkAirtight = "airtight"
-)
-
-// planInput is the input of a trial's plan besides the trial itself.
+// planInput is the input of a sandbox's plan besides its spec.
 type planInput struct {
 	images  map[string]imageInfo // by reference; "" is the guest image
 	user    func() string        // returns a user that no other container has, or "" if there is none
@@ -41,7 +30,7 @@ type planInput struct {
 
 // containerPlan is the plan of one container, in the engine's types.
 type containerPlan struct {
-	plan.NamedContainer
+	sandbox.ContainerSpec
 	engineName string
 	addr       netip.Addr // address on the task network; invalid if it has none
 	conf       container.Config
@@ -51,7 +40,7 @@ type containerPlan struct {
 	requiredBy string
 }
 
-// trialPlan is everything of one trial except its subnet, which depends on the engine.
+// trialPlan is everything of one sandbox except its subnet, which depends on the engine.
 type trialPlan struct {
 	trial      string // label
 	network    string // name of the network; empty if there is none
@@ -59,8 +48,8 @@ type trialPlan struct {
 	containers []containerPlan
 }
 
-// planTrial plans the objects to create for t.
-func planTrial(t *plan.Trial, s planInput) trialPlan {
+// planTrial plans the objects to create for a sandbox.
+func planTrial(t *sandbox.Spec, s planInput) trialPlan {
 	label := t.Label()
 	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
 	if t.Attempt > 1 { // an abandoned request of the first attempt may still create an object
@@ -68,7 +57,7 @@ func planTrial(t *plan.Trial, s planInput) trialPlan {
 	}
 	p := trialPlan{trial: label}
 	mode := container.NetworkMode("none")
-	if t.Network == networkBridge && !t.ServersOnly {
+	if t.Network == sandbox.NetworkBridge && t.HasAgent() {
 		p.network = base
 		mode = container.NetworkMode(base)
 	}
@@ -76,24 +65,19 @@ func planTrial(t *plan.Trial, s planInput) trialPlan {
 	if !defence.NoNetworkForServers {
 		serverMode = mode
 	}
-	if t.Workspace == plan.WorkspaceVolume {
-		p.workspace = base + "-workspace"
-	}
-	modes := map[string]container.NetworkMode{plan.RoleAgent: mode, plan.RoleServer: serverMode, plan.RoleService: "none"}
-	for _, c := range t.SandboxContainers() {
+	modes := map[string]container.NetworkMode{sandbox.RoleAgent: mode, sandbox.RoleServer: serverMode, sandbox.RoleService: "none"}
+	for _, c := range t.Containers {
 		planned := planContainer(containerRequest{
-			NamedContainer: c, run: t.Run, trial: label, engineName: base + "-" + fileName(c.Name),
+			ContainerSpec: c, run: t.Run, trial: label, engineName: base + "-" + fileName(c.Name),
 			image: s.images[c.Image], mode: modes[c.Role], runtime: t.Runtime, input: s,
 		})
 		switch {
-		case c.Role == plan.RoleService:
+		case c.Role == sandbox.RoleService:
 			planned.conf.Labels[labelSession] = t.Run
-			if c.Health {
-				planned.conf.Healthcheck = nil // use the image's own
-			}
-		case c.Role == plan.RoleAgent && p.workspace != "":
+		case c.Volume != "":
+			p.workspace = volumeName("workspace", base)
 			planned.host.Mounts = append(planned.host.Mounts, mount.Mount{
-				Type: mount.TypeVolume, Source: p.workspace, Target: sandbox.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+				Type: mount.TypeVolume, Source: p.workspace, Target: c.Volume, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 			})
 		}
 		p.containers = append(p.containers, planned)
@@ -103,15 +87,15 @@ func planTrial(t *plan.Trial, s planInput) trialPlan {
 
 // planOwn plans a container of the run as a whole, which runs nothing but our executable.
 func planOwn(run, role string, limits sandbox.Container, guest imageInfo, users userRange) containerPlan {
-	named := plan.NamedContainer{Container: limits, Name: role, Role: role}
+	own := sandbox.ContainerSpec{Container: limits, Name: role, Role: role}
 	return planContainer(containerRequest{
-		NamedContainer: named, run: run, trial: wholeRun, engineName: "waza-" + run + "-" + role,
+		ContainerSpec: own, run: run, trial: wholeRun, engineName: "waza-" + run + "-" + role,
 		image: guest, mode: "none", input: planInput{user: users.lease},
 	})
 }
 
 type containerRequest struct {
-	plan.NamedContainer
+	sandbox.ContainerSpec
 	run, trial, engineName string
 	image                  imageInfo
 	mode                   container.NetworkMode
@@ -130,12 +114,12 @@ func planContainer(r containerRequest) containerPlan {
 		user = "0:0"
 	}
 	plan := containerPlan{
-		NamedContainer: r.NamedContainer, engineName: r.engineName, image: r.image, host: r.hostConfig(user), requiredBy: insists,
+		ContainerSpec: r.ContainerSpec, engineName: r.engineName, image: r.image, host: r.hostConfig(user), requiredBy: insists,
 		conf: container.Config{
 			Image:       r.image.layer,
 			User:        user,
 			WorkingDir:  "/", // the image's directory could confuse the engine's runtime
-			Entrypoint:  []string{sandbox.GuestPath, "guest"},
+			Entrypoint:  guests.Command(r.Container),
 			Labels:      labels(r.run, r.trial, r.Role),
 			OpenStdin:   true,
 			StdinOnce:   true,
@@ -157,11 +141,12 @@ func (r containerRequest) hostConfig(user string) container.HostConfig {
 		LogConfig:      container.LogConfig{Type: "none"},
 		SecurityOpt:    []string{"no-new-privileges"},
 		ReadonlyRootfs: defence.ReadOnlyRoot,
-		MaskedPaths:    maskedPaths,
-		DNS:            []string{"127.0.0.1"},
+		MaskedPaths:    slices.Concat(maskedPaths, namingPaths),
+		CgroupnsMode:   container.CgroupnsModePrivate,
+		DNS:            []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})},
 		DNSSearch:      []string{"."},
 		DNSOptions:     []string{"use-vc"},
-		ShmSize:        sharedBytes,
+		ShmSize:        r.SizeOf(sandbox.SharedMemory),
 		Runtime:        r.runtime,
 		Tmpfs:          map[string]string{},
 		Sysctls:        map[string]string{},
@@ -176,6 +161,9 @@ func (r containerRequest) hostConfig(user string) container.HostConfig {
 		host.CapAdd = []string{"NET_ADMIN", "SYS_ADMIN", "SYSLOG", "SYS_PTRACE", "DAC_READ_SEARCH"}
 		host.ReadonlyPaths, host.MaskedPaths = []string{}, []string{}
 	}
+	if !defence.HiddenNames {
+		host.MaskedPaths, host.CgroupnsMode = maskedPaths, container.CgroupnsModeHost
+	}
 	if !defence.SizedSharedMemory {
 		host.ShmSize *= 8
 	}
@@ -184,14 +172,14 @@ func (r containerRequest) hostConfig(user string) container.HostConfig {
 	}
 	if r.Disk > 0 {
 		for _, dir := range r.image.Volumes {
-			host.Tmpfs[dir] = tmpfsOptions(user, r.Disk)
+			host.Tmpfs[dir] = tmpfsOptions(user, r.SizeOf(dir))
 		}
-		for _, dir := range []string{scratchDir, sandbox.HomeDir} {
-			host.Tmpfs[dir] = tmpfsOptions(user, cmp.Or(r.Scratch, r.Disk))
+		for _, dir := range []string{sandbox.ScratchDir, sandbox.HomeDir} {
+			host.Tmpfs[dir] = tmpfsOptions(user, r.SizeOf(dir))
 		}
 	}
 	for _, dir := range r.Writable {
-		host.Tmpfs[dir] = tmpfsOptions(user, r.Disk)
+		host.Tmpfs[dir] = tmpfsOptions(user, r.SizeOf(dir))
 	}
 	if r.Image != "" {
 		r.exposeHost(&host)
@@ -223,8 +211,19 @@ var maskedPaths = []string{
 	"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
 }
 
+// namingPaths are paths that show names of the host: arguments of its kernel, its disks and the files
+// behind them, its users.
+var namingPaths = []string{
+	"/proc/cmdline", "/proc/diskstats", "/proc/key-users", "/proc/mdstat", "/proc/modules", "/proc/partitions", "/proc/swaps",
+	"/sys/block", "/sys/class/block", "/sys/dev/block", "/sys/devices/virtual/block", "/sys/devices/virtual/dmi",
+}
+
 // lockedMemory is how many bytes a process may lock in memory (mlock(2)).
 const lockedMemory = 64 << 10
+
+// coreLimit is the limit of core dumps in bytes. It is not 0, which the kernel ignores if it passes
+// them to a program of the machine: see package guest.
+const coreLimit = 1
 
 // resources returns the resource limits of a container.
 func resources(b sandbox.Container) container.Resources {
@@ -248,7 +247,7 @@ func resources(b sandbox.Container) container.Resources {
 		MemorySwap: memory,
 		PidsLimit:  &pids,
 		Ulimits: []*units.Ulimit{
-			{Name: "nofile", Soft: openFiles, Hard: openFiles}, {Name: "core", Soft: 0, Hard: 0},
+			{Name: "nofile", Soft: openFiles, Hard: openFiles}, {Name: "core", Soft: coreLimit, Hard: coreLimit},
 			{Name: "memlock", Soft: lockedMemory, Hard: lockedMemory},
 		},
 	}

@@ -7,25 +7,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// planned is a trial with an agent and two servers, and the planInput of its run.
-func planned() (*plan.Trial, planInput) {
-	t := &plan.Trial{
-		Run: "r1", Task: "price", Number: 2, Network: networkBridge, Workspace: "tmpfs",
-		Agent: plan.Agent{Container: sandbox.Container{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
-		Servers: []plan.Server{
-			{Name: "files", Container: sandbox.Container{Image: "team/node", CPUs: 0.5, Memory: 512 << 20, Disk: 256 << 20, Pids: 100}, Writable: []string{"/data"}},
-			{Name: "stock", Container: sandbox.Container{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}},
-		},
+// planned is a sandbox with an agent and two servers, and the planInput of its run.
+func planned() (*sandbox.Spec, planInput) {
+	agent := sandbox.Container{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}
+	stock := sandbox.Container{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}
+	t := &sandbox.Spec{
+		Run: "r1", Task: "price", Number: 2, Network: sandbox.NetworkBridge,
+		Containers: []sandbox.ContainerSpec{sandbox.AgentContainer(agent, "tmpfs", "{}")},
 	}
-	t.Servers[1].Services = []plan.Service{
-		{Name: "cache", Container: sandbox.Container{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{6379}},
-		{Name: "db", Container: sandbox.Container{Image: "team/stock", User: "26:26", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{5432}, Writable: []string{"/data"}},
-	}
+	addServer(t, "files", sandbox.Container{Image: "team/node", CPUs: 0.5, Memory: 512 << 20, Disk: 256 << 20, Pids: 100})
+	addServer(t, "stock", stock)
+	addService(t, "stock", "cache", stock, 6379)
+	stock.User = "26:26"
+	addService(t, "stock", "db", stock, 5432)
+	t.Container("files").Writable, t.Container("stock/db").Writable = []string{"/data"}, []string{"/data"}
 	return t, planInput{
 		images: map[string]imageInfo{
 			"":           {Image: guests.Image{ID: "sha256:guest"}, layer: "sha256:guest"},
@@ -40,10 +40,10 @@ func planned() (*plan.Trial, planInput) {
 func TestPlan(t *testing.T) {
 	tests := []struct {
 		name   string
-		change func(*plan.Trial, *planInput)
+		change func(*sandbox.Spec, *planInput)
 		want   string
 	}{
-		{"bridge", func(*plan.Trial, *planInput) {}, `
+		{"bridge", func(*sandbox.Spec, *planInput) {}, `
 trial price/2
   network waza-r1-price-2 (internal, no address on the host)
   container waza-r1-price-2-agent
@@ -78,7 +78,7 @@ trial price/2
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
 `},
-		{"airtight", func(t *plan.Trial, _ *planInput) { t.Network = networkAirtight }, `
+		{"airtight", func(t *sandbox.Spec, _ *planInput) { t.Network = sandbox.NetworkAirtight }, `
 trial price/2
   container waza-r1-price-2-agent
     image sha256:agent+ user 7000:7000 network none
@@ -112,17 +112,18 @@ trial price/2
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
 `},
-		{"volume workspace of a numeric user, guest's own image", func(t *plan.Trial, s *planInput) {
-			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
-			t.Agent.Image, t.Agent.User = "", "4711:12"
+		{"volume workspace of a numeric user, guest's own image", func(t *sandbox.Spec, s *planInput) {
+			t.Network, t.Containers = sandbox.NetworkAirtight, t.Containers[:2]
+			useVolume(t)
+			t.Container(sandbox.Agent).Image, t.Container(sandbox.Agent).User = "", "4711:12"
 			s.images["team/node"] = imageInfo{Image: guests.Image{ID: "sha256:node", User: "65532"}, layer: "sha256:node+"}
 		}, `
 trial price/2
-  volume waza-r1-price-2-workspace
+  volume waza-workspace-2504143bd0cefa1e2725a4a5
   container waza-r1-price-2-agent
     image sha256:guest user 4711:12 network none
     cpus 2.00 memory 1GiB pids 256
-    /workspace <- volume waza-r1-price-2-workspace ro=false
+    /workspace <- volume waza-workspace-2504143bd0cefa1e2725a4a5 ro=false
     /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=4711,gid=12,exec
     /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=4711,gid=12,exec
   container waza-r1-price-2-files
@@ -147,7 +148,7 @@ trial price/2
 
 // Every container of a plan has the same walls, whatever it is for.
 func TestPlanWalls(t *testing.T) {
-	for _, kind := range []string{networkBridge, networkAirtight} {
+	for _, kind := range []string{sandbox.NetworkBridge, sandbox.NetworkAirtight} {
 		trial, s := planned()
 		trial.Network, trial.Runtime = kind, "runsc"
 		for _, c := range planTrial(trial, s).containers {
@@ -163,6 +164,7 @@ func TestPlanWalls(t *testing.T) {
 				"no log on disk":           c.host.LogConfig.Type == "none",
 				"no host's namespace":      c.host.PidMode == "" && c.host.IpcMode == "" && c.host.UTSMode == "" && c.host.UsernsMode == "",
 				"nothing of the host":      len(c.host.Binds) == 0 && len(c.host.Devices) == 0 && len(c.host.PortBindings) == 0,
+				"a /dev/shm of its size":   c.host.ShmSize == c.SizeOf(sandbox.SharedMemory) && c.host.ShmSize > 0,
 				"memory without swap":      r.Memory > 0 && r.MemorySwap == r.Memory,
 				"cpu, process, file limit": r.NanoCPUs > 0 && *r.PidsLimit > 0 && len(r.Ulimits) == 3,
 				"stdin that ends it":       c.conf.OpenStdin && c.conf.StdinOnce,
@@ -170,7 +172,7 @@ func TestPlanWalls(t *testing.T) {
 				"no environment":           len(c.conf.Env) == 0,
 				"labels":                   c.conf.Labels[labelRun] == "r1" && c.conf.Labels[labelTrial] == "price/2" && c.conf.Labels[labelRole] != "",
 				"runtime passes through":   c.host.Runtime == "runsc",
-				"asks its guest alone":     cmp.Equal(c.host.DNS, []string{"127.0.0.1"}),
+				"asks its guest alone":     len(c.host.DNS) == 1 && c.host.DNS[0].IsLoopback(),
 				"no healthcheck":           cmp.Equal(c.conf.Healthcheck.Test, []string{"NONE"}),
 			}
 			for what, ok := range checks {
@@ -182,6 +184,21 @@ func TestPlanWalls(t *testing.T) {
 	}
 }
 
+// A container whose programs may filter their own calls says so to its guest, and no other does.
+func TestNestedSandboxes(t *testing.T) {
+	trial, s := planned()
+	trial.Container("files").NestedSandboxes = true
+	for _, c := range planTrial(trial, s).containers {
+		want := []string{sandbox.GuestPath, "guest"}
+		if c.Name == trial.Container("files").Name {
+			want = append(want, guest.NestedSandboxes)
+		}
+		if diff := cmp.Diff(want, []string(c.conf.Entrypoint)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.Name, diff)
+		}
+	}
+}
+
 func TestWithAddresses(t *testing.T) {
 	subnet := addresses{netip.MustParsePrefix("10.213.0.8/29")}
 	tests := []struct {
@@ -189,19 +206,20 @@ func TestWithAddresses(t *testing.T) {
 		agent   string // address; empty for none
 		hosts   []string
 	}{
-		{networkBridge, "10.213.0.10", []string{"files:10.213.0.10", "model:10.213.0.10", "stock:10.213.0.10"}},
-		{networkAirtight, "", []string{"files:127.0.1.1", "model:127.0.1.1", "stock:127.0.1.1"}},
+		{sandbox.NetworkBridge, "10.213.0.10", []string{"files:10.213.0.10", "model:10.213.0.10", "stock:10.213.0.10"}},
+		{sandbox.NetworkAirtight, "", []string{"files:127.0.1.1", "model:127.0.1.1", "stock:127.0.1.1"}},
 	}
 	for _, test := range tests {
 		trial, s := planned()
-		trial.Network, trial.Models = test.network, &plan.Models{}
+		trial.Network = test.network
+		trial.Reach = append(trial.Reach, sandbox.Edge{From: sandbox.Agent, Name: sandbox.ModelHost, To: sandbox.ModelHost})
 		plan := planTrial(trial, s)
 		for _, c := range plan.containers {
 			c = plan.withAddress(c, trial, subnet)
 			want := map[string]string{sandbox.Agent: test.agent}[c.Name]
 			got := ""
 			if net := c.networking("n"); net != nil {
-				got = net.EndpointsConfig["n"].IPAMConfig.IPv4Address
+				got = net.EndpointsConfig["n"].IPAMConfig.IPv4Address.String()
 			}
 			if got != want {
 				t.Errorf("%s: %s has address %q, want %q", test.network, c.Name, got, want)

@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -10,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/registry"
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/api/types/registry"
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/offline"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -156,6 +157,52 @@ func TestIdentityToken(t *testing.T) {
 	}
 }
 
+// TestOffline holds that nothing is pulled, built or resolved without leave to fetch, while what the engine
+// has is used, by its tag and by its digest.
+func TestOffline(t *testing.T) {
+	e := dial(t)
+	r := dockertest.ServeRegistry(t, e.arch(), "", "")
+	t.Cleanup(func() { r.Forget(t, e.Client) })
+	dockerConfig(t, "")
+	ctx := offline.Context(within(t))
+	get := func(ctx context.Context, ref, policy string) error {
+		_, err := e.ensureImage(ctx, ref, policy, nothing)
+		return err
+	}
+	b := &builder{engine: e, run: "offline", redact: func(s string) string { return s }}
+	p := unresolved(t, "no-such-package")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM "+r.Host+"/team/base:1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	source, err := images.ReadSource(dir, mcpconfig.Build{}, images.Bases{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, resolved := b.Resolve(ctx, p, &images.Lock{})
+	for name, err := range map[string]error{
+		"missing": get(ctx, r.Image, mcpconfig.PullMissing), "always": get(ctx, r.Image, mcpconfig.PullAlways), "digest": get(ctx, r.Pinned(), ""),
+		"build": b.EnsureImage(ctx, source, nothing), "resolve": resolved,
+	} {
+		if !errors.Is(err, offline.ErrOffline) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := r.Asked(); n > 0 {
+		t.Fatalf("the registry was asked %d times", n)
+	}
+	if err := get(within(t), r.Image, ""); err != nil {
+		t.Fatal(err)
+	}
+	asked := r.Asked()
+	if err := errors.Join(get(ctx, r.Image, ""), get(ctx, r.Pinned(), ""), get(ctx, r.Pinned(), mcpconfig.PullNever)); err != nil || r.Asked() > asked {
+		t.Errorf("an image that is there: %v, asked %d times", err, r.Asked()-asked)
+	}
+	if absent, err := Absent(ctx, []string{r.Image, r.Pinned(), r.Host + "/team/other:1"}); err != nil || !slices.Equal(absent, []string{r.Host + "/team/other:1"}) {
+		t.Errorf("absent: %q, %v", absent, err)
+	}
+}
+
 // TestPullPolicy checks when images are pulled, and what the run's record holds about them.
 func TestPullPolicy(t *testing.T) {
 	e := dial(t)
@@ -215,11 +262,11 @@ func TestPolicyOfAnImageThatSeveralUse(t *testing.T) {
 	for want, pulls := range map[string][]string{
 		mcpconfig.PullAlways: {"never", "always", ""}, mcpconfig.PullMissing: {"never", ""}, mcpconfig.PullNever: {"never", "never"},
 	} {
-		trial := &plan.Trial{Agent: plan.Agent{Container: sandbox.Container{Image: "other", Pull: "always"}}}
+		all := []sandbox.ContainerSpec{{Container: sandbox.Container{Image: "other", Pull: "always"}}}
 		for _, pull := range pulls {
-			trial.Servers = append(trial.Servers, plan.Server{Container: sandbox.Container{Image: "i", Pull: pull}})
+			all = append(all, sandbox.ContainerSpec{Container: sandbox.Container{Image: "i", Pull: pull}})
 		}
-		if got := pullPolicy("i", []*plan.Trial{trial}); got != want {
+		if got := pullPolicy("i", all); got != want {
 			t.Errorf("%q: %s, want %s", pulls, got, want)
 		}
 	}
@@ -228,8 +275,8 @@ func TestPolicyOfAnImageThatSeveralUse(t *testing.T) {
 // The image built for a package has a tag chosen by waza. It is never pulled: the owner of
 // that name on a registry would choose the program.
 func TestBuiltImagesAreNotPulled(t *testing.T) {
-	trial := &plan.Trial{Servers: []plan.Server{{Container: sandbox.Container{Image: "waza-server:0", Pull: "always"}, Build: &images.Image{}}}}
-	if got := pullPolicy("waza-server:0", []*plan.Trial{trial}); got != mcpconfig.PullNever {
+	built := sandbox.ContainerSpec{Container: sandbox.Container{Image: "waza-server:0", Pull: "always"}, Build: images.Image{}}
+	if got := pullPolicy("waza-server:0", []sandbox.ContainerSpec{built}); got != mcpconfig.PullNever {
 		t.Errorf("got %s", got)
 	}
 }
@@ -238,7 +285,7 @@ func TestPlatform(t *testing.T) {
 	e := &engine{}
 	e.info.OSType, e.info.Architecture = "linux", "aarch64"
 	for platform, want := range map[string]bool{"": true, "linux/arm64": true, "linux/arm64/v8": true, "Linux/ARM64": true, "linux/amd64": false, "windows/arm64": false, "linux/arm/v7": false} {
-		err := e.checkPlatforms([]*plan.Trial{{Servers: []plan.Server{{Name: "s", Container: sandbox.Container{Platform: platform}}}}})
+		err := e.checkPlatforms([]sandbox.ContainerSpec{{Name: "s", Container: sandbox.Container{Platform: platform}}})
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "the engine's is linux/arm64") {
 			t.Errorf("%q: %v", platform, err)
 		}

@@ -8,14 +8,12 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// trialSandbox is the network and containers of one trial. It implements sandbox.Sandbox and
-// optional interfaces of sandboxes.
+// trialSandbox is the network and containers of one sandbox. It implements sandbox.Contained.
 type trialSandbox struct {
 	guests.Sandbox
 	backend    *Backend
@@ -29,32 +27,24 @@ type trialSandbox struct {
 	closeErr  error
 }
 
-var _ interface {
-	sandbox.Hinter
-	sandbox.Finder
-	sandbox.Meter
-	sandbox.Monitor
-	sandbox.Observer
-	sandbox.Outlet
-	sandbox.Services
-} = (*trialSandbox)(nil)
+var _ sandbox.Contained = (*trialSandbox)(nil)
 
 // add adds a container before the sandbox is returned.
 func (s *trialSandbox) add(c *startedContainer) {
 	s.containers[c.plan.Name] = c
-	s.Add(c.plan.Name, &c.Container, sortedKeys(c.plan.host.Tmpfs))
+	s.Add(c.plan.Name, &c.Container, append(sortedKeys(c.plan.host.Tmpfs), sandbox.SharedMemory))
 }
 
 // Guarantees implements sandbox.Sandbox. Each line was checked from inside the containers when
 // they started, or is one of the engine's limits.
 func (s *trialSandbox) Guarantees() evidence.Guarantees {
-	t, runtime := s.Trial, ""
+	t, runtime := s.Spec, ""
 	if ownKernel(t.Runtime) {
 		runtime = "runtime " + t.Runtime
 	}
 	g := s.CommonGuarantees("docker", runtime)
 	g.Enforced = append(g.Enforced, "every server in a container of its own without a network interface")
-	if slices.ContainsFunc(t.Servers, func(server plan.Server) bool { return len(server.Services) > 0 }) {
+	if slices.ContainsFunc(t.Reach, func(e sandbox.Edge) bool { return e.From != sandbox.Agent }) {
 		g.Enforced = append(g.Enforced, "every service in a container of its own without a network interface, within reach of its server alone")
 	}
 	for limit, enforced := range s.backend.engine.limits() {
@@ -64,7 +54,9 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 			g.Missing = append(g.Missing, limit+" of containers is not limited: the engine's kernel cannot")
 		}
 	}
-	if !t.ServersOnly {
+	enforced, missing := s.backend.engine.userMaps()
+	g.Enforced, g.Missing = append(g.Enforced, enforced...), append(g.Missing, missing...)
+	if t.HasAgent() {
 		s.plan.guaranteesOfAgent(&g)
 	}
 	s.plan.guaranteesOfUsers(&g)
@@ -73,17 +65,12 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	return g
 }
 
-// Containers returns the engine's names of the containers, for a person who wants to enter
-// them.
-func (s *trialSandbox) Containers() map[string]string {
-	names := map[string]string{}
-	for _, c := range s.plan.containers {
-		names[c.Name] = c.engineName
-	}
-	return names
+// Enter implements sandbox.Sandbox.
+func (s *trialSandbox) Enter(name string) string {
+	return "docker exec -it " + s.containers[name].plan.engineName + " sh"
 }
 
-// Hint implements sandbox.Hinter: an image that expects root runs as another user, which its
+// Hint implements sandbox.Sandbox: an image that expects root runs as another user, which its
 // own message seldom says.
 func (s *trialSandbox) Hint(name string) string {
 	c, ok := s.containers[name]
@@ -104,7 +91,7 @@ func (s *trialSandbox) Hint(name string) string {
 	return advice + "; if that is the reason, set user to the user it is made for, writable to the directories it writes to, and, where its entrypoint insists on root, command to the program itself"
 }
 
-// Ready implements sandbox.Services.
+// Ready implements sandbox.Contained.
 func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
 	name := sandbox.ServiceName(server, service)
 	if _, err := s.Container(name); err != nil {

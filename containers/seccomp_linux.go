@@ -29,7 +29,10 @@ import (
 // the kernel has a second table of system calls for them. Filtering it would cost a sixth of
 // each start, and nothing needs it.
 func seccompProfile() (string, error) {
-	dropped := []string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup", "socket", "setsockopt"}
+	dropped := []string{
+		"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup", "socket", "setsockopt",
+		"memfd_secret", "mmap", "memfd_create", "shmget",
+	}
 	profile := seccomp.DefaultProfile()
 	for i := range profile.ArchMap {
 		profile.ArchMap[i].SubArches = nil
@@ -40,7 +43,7 @@ func seccompProfile() (string, error) {
 	profile.Syscalls = slices.DeleteFunc(profile.Syscalls, func(rule *seccomp.Syscall) bool {
 		return len(rule.Names) == 0
 	})
-	profile.Syscalls = slices.Concat(profile.Syscalls, socketRules(), optionRules())
+	profile.Syscalls = slices.Concat(profile.Syscalls, socketRules(), optionRules(), pageRules())
 	// The kernel's AIO contexts are limited for the whole machine. Programs can do without
 	// them.
 	profile.Syscalls = append(profile.Syscalls, answer("io_setup", uint(unix.ENOSYS)))
@@ -63,15 +66,36 @@ func socketRules() []*seccomp.Syscall {
 	return rules
 }
 
+// pageRules allow calls that map memory, except huge pages, which are reserved for the machine, and
+// secret ones (memfd_secret), which are not allowed at all: they split the kernel's map of memory.
+func pageRules() []*seccomp.Syscall {
+	return []*seccomp.Syscall{
+		allow("mmap", masked(3, unix.MAP_HUGETLB, 0)),
+		allow("memfd_create", masked(1, unix.MFD_HUGETLB, 0)),
+		allow("shmget", masked(2, shmHugeTLB, 0)),
+	}
+}
+
+// shmHugeTLB is SHM_HUGETLB of linux/shm.h.
+const shmHugeTLB = 0o4000
+
 // refusedOptions returns socket options, by level, that choose an interface, skip the routing
-// table, or make the kernel compile a program, whose memory is not accounted to the container.
+// table, or take memory of the kernel that is not accounted to the container: for programs, keys,
+// protocols on top of TCP, and flow labels, of which there are 4096 for the machine.
 func refusedOptions() map[uint32][]uint32 {
 	return map[uint32][]uint32{
 		unix.SOL_SOCKET:   {unix.SO_BINDTODEVICE, unix.SO_BINDTOIFINDEX, unix.SO_DONTROUTE, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_REUSEPORT_CBPF},
 		unix.IPPROTO_IP:   {unix.IP_UNICAST_IF},
-		unix.IPPROTO_IPV6: {unix.IPV6_UNICAST_IF},
+		unix.IPPROTO_TCP:  {unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, unix.TCP_ULP, tcpAuthKey},
+		unix.IPPROTO_IPV6: {unix.IPV6_UNICAST_IF, ipv6FlowLabels},
 	}
 }
+
+// tcpAuthKey is TCP_AO_ADD_KEY of linux/tcp.h, and ipv6FlowLabels IPV6_FLOWLABEL_MGR of linux/in6.h.
+const (
+	tcpAuthKey     = 38
+	ipv6FlowLabels = 32
+)
 
 // The kernel's levels and options are far below these limits; larger values are denied.
 const (

@@ -148,6 +148,30 @@ func TestSockets(t *testing.T) {
 	}
 }
 
+func TestPages(t *testing.T) {
+	rules := profileRules(t)
+	const high = 1 << 40 // which the kernel does not read
+	for _, test := range []struct {
+		call string
+		args []uint64
+		want bool
+	}{
+		{"mmap", []uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, true},
+		{"mmap", []uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, false},
+		{"mmap", []uint64{0, 4096, 3, high | unix.MAP_HUGETLB}, false},
+		{"memfd_create", []uint64{0, unix.MFD_CLOEXEC}, true},
+		{"memfd_create", []uint64{0, unix.MFD_HUGETLB}, false},
+		{"memfd_create", []uint64{0, high | unix.MFD_HUGETLB}, false},
+		{"shmget", []uint64{0, 4096, 0o1600}, true},
+		{"shmget", []uint64{0, 4096, shmHugeTLB}, false},
+		{"memfd_secret", []uint64{0}, false},
+	} {
+		if got := allows(rules, test.call, test.args...); got != test.want {
+			t.Errorf("%s%#x: allowed %t, want %t", test.call, test.args, got, test.want)
+		}
+	}
+}
+
 func TestNoWayAroundTheFilter(t *testing.T) {
 	rules := profileRules(t)
 	for _, call := range []string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup"} {

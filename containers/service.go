@@ -6,18 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/client"
 	spec "github.com/moby/docker-image-spec/specs-go/v1"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	tcexec "github.com/testcontainers/testcontainers-go/exec"
+	"github.com/testcontainers/testcontainers-go/log"
 	"github.com/testcontainers/testcontainers-go/wait"
 
 	"github.com/waza-isolate/waza/sandbox/guest"
@@ -30,9 +31,18 @@ const (
 	checkTimeout = time.Minute
 )
 
+// librarySettings is held while those of the process are changed for testcontainers.
+var librarySettings sync.Mutex
+
+// silence has testcontainers describe no engine on stderr.
+var silence = sync.OnceFunc(func() { log.SetDefault(log.NewNoopLogger()) })
+
 // newLibrary creates testcontainers with our connection to the engine. It only creates and ends
 // containers.
 func newLibrary(e *engine) (_ *testcontainers.DockerProvider, err error) {
+	librarySettings.Lock()
+	defer librarySettings.Unlock()
+	silence()
 	// Its reaper needs the engine's socket in a container, and our containers end with the
 	// runner.
 	if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
@@ -57,7 +67,6 @@ func newLibrary(e *engine) (_ *testcontainers.DockerProvider, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("testcontainers: %w", err)
 	}
-	provider.Logger = log.New(io.Discard, "", 0)
 	provider.SetClient(plannedClient{e})
 	return provider, nil
 }
@@ -67,13 +76,13 @@ func newLibrary(e *engine) (_ *testcontainers.DockerProvider, err error) {
 type plannedClient struct{ *engine }
 
 // ImageInspect reports that every image exists and has no ports to publish.
-func (plannedClient) ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error) {
-	return image.InspectResponse{Config: &spec.DockerOCIImageConfig{}}, nil
+func (plannedClient) ImageInspect(context.Context, string, ...client.ImageInspectOption) (client.ImageInspectResult, error) {
+	return client.ImageInspectResult{InspectResponse: image.InspectResponse{Config: &spec.DockerOCIImageConfig{}}}, nil
 }
 
 // NetworkList reports the network that testcontainers would create.
-func (plannedClient) NetworkList(context.Context, network.ListOptions) ([]network.Summary, error) {
-	return []network.Summary{{Name: testcontainers.Bridge}}, nil
+func (plannedClient) NetworkList(context.Context, client.NetworkListOptions) (client.NetworkListResult, error) {
+	return client.NetworkListResult{Items: []network.Summary{{Network: network.Network{Name: testcontainers.Bridge}}}}, nil
 }
 
 // Close does nothing: the run still uses the connection.
@@ -116,22 +125,21 @@ func (s *starter) startService(ctx context.Context, p containerPlan, c *startedC
 	return nil
 }
 
-// awaitReady waits with testcontainers for the check, or for the image's own health check.
+// awaitReady waits with testcontainers for the check; by default, for the image's health check.
 func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) error {
 	left := checkTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
 	}
-	var strategy wait.Strategy = wait.ForExec(check.Args).WithStartupTimeout(left)
 	if len(check.Args) == 0 {
-		if len(c.plan.image.HealthCheck()) == 0 {
-			return errors.New("its image has no HEALTHCHECK; give it ready.exec")
-		}
-		strategy = wait.ForHealthCheck().WithStartupTimeout(left)
+		check.Args = c.plan.image.HealthCheck()
+	}
+	if len(check.Args) == 0 {
+		return errors.New("its image has no HEALTHCHECK; give it ready.exec")
 	}
 	check.Dir = cmp.Or(check.Dir, c.plan.image.Dir)
 	target := &target{Container: c.service, guest: c.Guest, check: check}
-	err := strategy.WaitUntilReady(ctx, target)
+	err := wait.ForExec(check.Args).WithStartupTimeout(left).WaitUntilReady(ctx, target)
 	switch {
 	case err == nil:
 		return nil
@@ -164,19 +172,4 @@ func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOpt
 		return 0, nil, err
 	}
 	return checked.Code, strings.NewReader(checked.Output), nil
-}
-
-// State implements wait.StrategyTarget.
-func (t *target) State(ctx context.Context) (*container.State, error) {
-	state, err := t.Container.State(ctx)
-	if err != nil || state.Health == nil {
-		return state, err
-	}
-	t.found = "its health check says " + state.Health.Status
-	if results := state.Health.Log; len(results) > 0 {
-		if output := strings.TrimSpace(results[len(results)-1].Output); output != "" {
-			t.found += ": " + output[max(0, len(output)-tailSize):]
-		}
-	}
-	return state, nil
 }

@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/network"
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -28,12 +28,12 @@ import (
 // dbPort is where the services of these tests listen.
 const dbPort = "7000"
 
-// withService gives the trial's first server a service db on an image.
-func withService(trial *plan.Trial, image string) *plan.Trial {
+// withService gives the sandbox's first server a service db on an image.
+func withService(trial *sandbox.Spec, image string) *sandbox.Spec {
 	ctr := containerOf(image)
 	ctr.Disk = 64 << 20
-	trial.Servers[0].Disk, trial.Servers[0].Memory = ctr.Disk, 256<<20
-	trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "db", Container: ctr, Ports: []int{7000}})
+	trial.Container("s0").Disk, trial.Container("s0").Memory = ctr.Disk, 256<<20
+	addService(trial, "s0", "db", ctr, 7000)
 	return trial
 }
 
@@ -72,8 +72,8 @@ func TestServiceIsReached(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		one := withService(trialOf(b, kind, debian), debian)
-		one.Servers[0].Pids = 512 // on a machine under load Go starts a thread for each call that it waits for
-		one.Servers[0].Services[0].Pids = 512
+		one.Container("s0").Pids = 512 // on a machine under load Go starts a thread for each call that it waits for
+		one.Container("s0/db").Pids = 512
 		s, _ := stand(t, b, one)
 		if e := sh(t, s, "s0", "echo > /dev/tcp/db/"+dbPort); e.exit.Code == 0 {
 			t.Error("the service is reached before it is ready")
@@ -97,11 +97,10 @@ func TestServiceStandsAlone(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		trial := withService(trialOf(b, kind, debian, debian), debian)
-		trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "other", Container: trial.Servers[0].Services[0].Container, Ports: []int{7000}})
-		for i := range trial.Servers {
-			trial.Servers[i].Disk = 64 << 20
+		addService(trial, "s0", "other", trial.Container("s0/db").Container, 7000)
+		for i := range trial.Containers {
+			trial.Containers[i].Disk = 64 << 20
 		}
-		trial.Agent.Disk = 64 << 20
 		s, seen := stand(t, b, trial)
 		if _, err := s.Listen(t.Context()); err != nil {
 			t.Fatal(err)
@@ -137,7 +136,7 @@ func TestServiceStandsAlone(t *testing.T) {
 		if done, said := attack(t, startIn(s.containers["s0"].Guest), "tcp", "db", dbPort); !done {
 			t.Errorf("the server does not reach its service: %s", said)
 		}
-		dockertest.Await(t, 10*time.Second, "the question for a service of another server is told", func() bool {
+		dockertest.Await(t, time.Minute, "the question for a service of another server is told", func() bool {
 			return seen.has(func(e evidence.Event) bool {
 				return e.Kind == "dns" && e.Where == "s1" && e.Data["name"] == "db" && e.Data["answered"] == false
 			})
@@ -150,18 +149,16 @@ func TestServiceOnTheEngine(t *testing.T) {
 	t.Parallel()
 	image := buildImage(t, "USER root\nEXPOSE 7000\nVOLUME /var/lib/db\nHEALTHCHECK --interval=1s CMD test -e /tmp/healthy\n")
 	b := openRun(t)
-	trial := withService(trialOf(b, networkBridge, debian), image)
-	other := trial.Servers[0].Services[0]
-	other.Name, other.Ready.Health = "healthy", true
-	trial.Servers[0].Services = append(trial.Servers[0].Services, other)
+	trial := withService(trialOf(b, sandbox.NetworkBridge, debian), image)
+	addService(trial, "s0", "healthy", trial.Container("s0/db").Container, 7000)
 	stand(t, b, trial)
-	services := inspectAll(t, b.run)[plan.RoleService]
+	services := inspectAll(t, b.run)[sandbox.RoleService]
 	if len(services) != 2 {
 		t.Fatalf("%d services, want 2", len(services))
 	}
 	for _, c := range services {
 		checkContainer(t, c, b.run)
-		want := labels(b.run, "task/1", plan.RoleService)
+		want := labels(b.run, "task/1", sandbox.RoleService)
 		want[labelSession] = b.run
 		maps.DeleteFunc(c.Config.Labels, func(key, _ string) bool {
 			image := []string{labelImage, labelParent, images.LabelContent}
@@ -173,24 +170,23 @@ func TestServiceOnTheEngine(t *testing.T) {
 		if !c.Config.NetworkDisabled || len(c.NetworkSettings.Networks) != 0 || len(c.Config.Env) != len(trialEnv(t, b, image)) {
 			t.Errorf("%s is on %s with %q", c.Name, c.HostConfig.NetworkMode, c.Config.Env)
 		}
-		asked := !slices.Equal(c.Config.Healthcheck.Test, []string{"NONE"})
-		if health := strings.HasSuffix(c.Name, ".healthy"); asked != health {
-			t.Errorf("the health check of %s is %q", c.Name, c.Config.Healthcheck.Test)
+		if !slices.Equal(c.Config.Healthcheck.Test, []string{"NONE"}) {
+			t.Errorf("the engine runs the health check %q in %s, past its guest", c.Config.Healthcheck.Test, c.Name)
 		}
 	}
 	engine := dockertest.Engine(t)
-	networks, err := engine.NetworkList(t.Context(), network.ListOptions{})
+	networks, err := engine.NetworkList(t.Context(), client.NetworkListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(networks, func(n network.Summary) bool { return n.Name == testcontainers.ReaperDefault }) {
+	if slices.ContainsFunc(networks.Items, func(n network.Summary) bool { return n.Name == testcontainers.ReaperDefault }) {
 		t.Error("testcontainers made a network")
 	}
-	all, err := engine.ContainerList(t.Context(), container.ListOptions{All: true})
+	all, err := engine.ContainerList(t.Context(), client.ContainerListOptions{All: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(all, func(c container.Summary) bool { return strings.Contains(c.Image, "ryuk") }) {
+	if slices.ContainsFunc(all.Items, func(c container.Summary) bool { return strings.Contains(c.Image, "ryuk") }) {
 		t.Error("testcontainers started its reaper")
 	}
 }
@@ -209,10 +205,10 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	image := buildImage(t, "HEALTHCHECK --interval=1s --retries=1 CMD cat /tmp/healthy 2>&1\n")
 	b := openRun(t)
-	trial := withService(trialOf(b, networkAirtight, debian), debian)
-	ctr := trial.Servers[0].Services[0].Container
+	trial := withService(trialOf(b, sandbox.NetworkAirtight, debian), debian)
+	ctr := trial.Container("s0/db").Container
 	ctr.Image = image
-	trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "healthy", Container: ctr, Ports: []int{7000}, Ready: plan.Ready{Health: true}})
+	addService(trial, "s0", "healthy", ctr, 7000)
 	s, _ := stand(t, b, trial)
 	sh := func(script string) process.Spec {
 		return process.Spec{Args: []string{"/bin/sh", "-c", script}, Env: []string{"NAME=value"}}
@@ -227,7 +223,7 @@ func TestReady(t *testing.T) {
 		{"hangs", "db", sh("echo waiting; trap '' TERM; sleep 60"), "its check did not end: waiting"},
 		{"missing", "db", process.Spec{Args: []string{"no-such-program"}}, "no-such-program"},
 		{"no such health check", "db", process.Spec{}, "its image has no HEALTHCHECK; give it ready.exec"},
-		{"unhealthy", "healthy", process.Spec{}, "its health check says "},
+		{"unhealthy", "healthy", process.Spec{}, "its check exited with code 1: cat: /tmp/healthy: No such file"},
 		{"no service", "none", sh("true"), "no container"},
 	}
 	var asked sync.WaitGroup
@@ -259,7 +255,7 @@ func TestReady(t *testing.T) {
 func TestCloseWithConnections(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	trial := withService(trialOf(b, networkBridge, debian), debian)
+	trial := withService(trialOf(b, sandbox.NetworkBridge, debian), debian)
 	s, _ := stand(t, b, trial)
 	serveEcho(t, s, program(t, "echo"))
 	p, err := s.Start(within(t), "s0", process.Spec{Args: []string{"/tmp/echo", "hold", "db:" + dbPort, "50"}})
@@ -282,7 +278,7 @@ func TestCloseWithConnections(t *testing.T) {
 func TestServiceEnds(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	s, _ := stand(t, b, withService(trialOf(b, networkAirtight, debian), debian))
+	s, _ := stand(t, b, withService(trialOf(b, sandbox.NetworkAirtight, debian), debian))
 	service := serveEcho(t, s, program(t, "echo"))
 	p, err := s.Start(within(t), "s0", process.Spec{Args: []string{"/bin/bash", "-c", "exec 3<>/dev/tcp/db/" + dbPort + "; echo x >&3; read -u 3 x; echo held; read -u 3 x; echo ended $?"}})
 	if err != nil {

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -22,12 +25,12 @@ func TestAttacks_NothingShared(t *testing.T) {
 	var marks []*marked
 	for range 2 {
 		b := openRun(t)
-		bridge := withService(trialOf(b, networkBridge, debian), debian)
-		airtight := withService(trialOf(b, networkAirtight, debian), debian)
+		bridge := withService(trialOf(b, sandbox.NetworkBridge, debian), debian)
+		airtight := withService(trialOf(b, sandbox.NetworkAirtight, debian), debian)
 		airtight.Number = 2
-		alone := trialOf(b, networkAirtight, debian) // as shared servers and graders' containers are
-		alone.Number, alone.ServersOnly = 3, true
-		for _, trial := range []*plan.Trial{bridge, airtight, alone} {
+		alone := trialOf(b, sandbox.NetworkAirtight, debian) // as shared servers and graders' containers are
+		alone.Number, alone.Containers, alone.Reach = 3, alone.Containers[1:], nil
+		for _, trial := range []*sandbox.Spec{bridge, airtight, alone} {
 			s, _ := stand(t, b, trial)
 			for name, ctr := range s.containers {
 				p, err := ctr.Guest.Exec(within(t), probeProgram(probe.Shared), false)
@@ -53,11 +56,11 @@ func TestAttacks_NothingShared(t *testing.T) {
 // What docs/isolation.md lists as shared is all that is mounted in a container, and every
 // namespace that two containers have in common.
 func TestWhatIsShared(t *testing.T) {
-	listed := listedAsShared(t)
+	listed := listedUnder(t, "What containers share")
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		trial := trialOf(b, kind, debian)
-		trial.Servers[0].Writable = []string{"/data"}
+		trial.Container("s0").Writable = []string{"/data"}
 		s, _ := stand(t, b, trial)
 		namespaces := map[string]string{}
 		for _, ctr := range []string{sandbox.Agent, "s0"} {
@@ -77,14 +80,53 @@ func TestWhatIsShared(t *testing.T) {
 	})
 }
 
-// listedAsShared are the names in the table of docs/isolation.md.
-func listedAsShared(t *testing.T) map[string]bool {
+// settings are files of /proc/sys that are called as limits are, and limit nothing that can be used
+// up.
+var settings = []string{
+	"fs.fuse.max_pages_limit", "fs.fuse.max_request_timeout", "kernel.core_file_note_size_limit", "kernel.max_lock_depth",
+	"kernel.max_rcu_stall_to_panic", "kernel.ngroups_max", "kernel.numa_balancing_promote_rate_limit_MBps", "kernel.oops_limit",
+	"kernel.random.write_wakeup_threshold", "kernel.sched_deadline_period_max_us", "kernel.warn_limit", "kernel.watchdog_thresh",
+	"net.core.flow_limit_cpu_bitmap", "net.core.max_skb_frags", "net.ipv4.inet_peer_maxttl", "net.ipv4.neigh.default.proxy_qlen", "net.ipv4.neigh.default.unres_qlen",
+	"net.ipv4.neigh.default.unres_qlen_bytes", "net.ipv6.mld_max_msf", "net.ipv6.neigh.default.proxy_qlen",
+	"net.ipv6.neigh.default.unres_qlen", "net.ipv6.neigh.default.unres_qlen_bytes", "vm.extfrag_threshold",
+	"vm.lowmem_reserve_ratio",
+}
+
+// What docs/isolation.md lists as limits of the kernel are all files of /proc/sys that are called as
+// limits are, except those that each network namespace has for itself.
+func TestLimitsOfTheKernel(t *testing.T) {
+	t.Parallel()
+	listed := listedUnder(t, "Limits of the kernel")
+	b := openRun(t)
+	s, _ := stand(t, b, trialOf(b, sandbox.NetworkAirtight, debian))
+	own := map[string]bool{}
+	for name := range strings.FieldsSeq(mustSh(t, s, sandbox.Agent, "find /proc/sys/net -type f")) {
+		own[name] = true
+	}
+	called := regexp.MustCompile(`max|limit|thresh|_mem$|backlog|qlen|aio|budget|^kernel\.(msg|sem$|shm)|hugepages|_reserve|overcommit_(k|r)|dirty_(background_)?(bytes|ratio)`)
+	err := filepath.WalkDir("/proc/sys", func(path string, d fs.DirEntry, err error) error {
+		name := strings.ReplaceAll(strings.TrimPrefix(path, "/proc/sys/"), "/", ".")
+		ofInterface := strings.HasPrefix(name, "net.") && (strings.Contains(name, ".conf.") || strings.Contains(name, ".neigh.") && !strings.Contains(name, ".neigh.default."))
+		switch {
+		case err != nil || d.IsDir() || ofInterface || own[path]:
+		case called.MatchString(name) && !listed[name] && !slices.Contains(settings, name):
+			t.Errorf("%s is called as a limit is, and docs/isolation.md does not list it", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listedUnder are the names in the first column of a table of docs/isolation.md.
+func listedUnder(t *testing.T, heading string) map[string]bool {
 	t.Helper()
 	document, err := os.ReadFile("../docs/isolation.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(document), "\n## What containers share\n")
+	_, section, _ := strings.Cut(string(document), "\n## "+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	listed := map[string]bool{}
 	for row := range strings.Lines(section) {

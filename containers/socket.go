@@ -5,12 +5,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
@@ -42,7 +44,7 @@ func newSocket(daemon string, conf *container.Config, host *container.HostConfig
 	inner := filepath.Join(parent, "s")
 	path := filepath.Join(inner, filepath.Base(sandbox.SocketPath))
 	if err = os.Mkdir(inner, 0o755); err == nil {
-		s.ln, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+		s.ln, err = listenIn(inner, filepath.Base(path))
 	}
 	if err = errors.Join(err, os.Chmod(inner, 0o755), os.Chmod(path, 0o666)); err != nil {
 		s.remove()
@@ -53,6 +55,25 @@ func newSocket(daemon string, conf *container.Config, host *container.HostConfig
 	})
 	conf.Cmd = []string{sandbox.SocketPath}
 	return s
+}
+
+// listenIn listens on a socket in a directory. The kernel shows a container the path of the socket
+// that it is connected to as it was given (/proc/net/unix), so the directory is not named.
+func listenIn(dir, name string) (*net.UnixListener, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }()
+	at := "/proc/self/fd/" + strconv.Itoa(int(d.Fd()))
+	if !defence.HiddenNames {
+		at = dir
+	}
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: at + "/" + name})
+	if err == nil {
+		ln.SetUnlinkOnClose(false) // the path is another file's by then
+	}
+	return ln, err
 }
 
 // listener returns the listener of a socket, or nil.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/images"
 )
@@ -62,7 +62,7 @@ func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, 
 		if i.Current || i.Kind == kindGuest || i.Kind == imageLayer {
 			continue
 		}
-		_, err := e.ImageRemove(ctx, i.Ref, image.RemoveOptions{PruneChildren: true})
+		_, err := e.ImageRemove(ctx, i.Ref, client.ImageRemoveOptions{PruneChildren: true})
 		if errdefs.IsConflict(err) {
 			continue // a container uses it
 		}
@@ -71,7 +71,7 @@ func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, 
 		}
 		errs = append(errs, err)
 	}
-	errs = append(errs, s.dropLayers(ctx, ownExecutable(e.arch()), ""))
+	errs = append(errs, s.dropLayers(ctx, guestSum(e.arch()), ""))
 	return removed, 0, errors.Join(errs...)
 }
 
@@ -81,19 +81,19 @@ func (s sweeper) stored(ctx context.Context, agents []images.Image) ([]Stored, e
 	for _, of := range []struct{ kind, repository string }{
 		{imageAgent, images.AgentRepository}, {imageServer, images.Repository}, {imageSource, images.SourceRepository}, {imageLayer, layerRepository}, {kindGuest, guestRepository},
 	} {
-		which := filters.NewArgs(filters.Arg("reference", of.repository))
+		which := client.Filters{}.Add("reference", of.repository)
 		if of.kind != kindGuest { // images of the same name that are not ours lack the label
 			which.Add("label", labelImage+"="+of.kind)
 		}
-		found, err := s.engine.ImageList(ctx, image.ListOptions{Filters: which})
+		found, err := s.engine.ImageList(ctx, client.ImageListOptions{Filters: which})
 		if err != nil {
 			return nil, err
 		}
 		newest := map[string]int64{} // by source
-		for _, i := range found {
+		for _, i := range found.Items {
 			newest[i.Labels[images.LabelContent]] = max(newest[i.Labels[images.LabelContent]], i.Created)
 		}
-		for _, i := range found {
+		for _, i := range found.Items {
 			current := images.IsCurrent(i.Labels, agents)
 			if of.kind == imageSource {
 				current = i.Created == newest[i.Labels[images.LabelContent]]
@@ -113,7 +113,8 @@ func (s sweeper) stored(ctx context.Context, agents []images.Image) ([]Stored, e
 
 // guestImages lists the guest images of all builds.
 func (s sweeper) guestImages(ctx context.Context) ([]image.Summary, error) {
-	return s.engine.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", guestRepository))})
+	found, err := s.engine.ImageList(ctx, client.ImageListOptions{Filters: client.Filters{}.Add("reference", guestRepository)})
+	return found.Items, err
 }
 
 // oldGuest is the age from which guest images of other builds are removed.
@@ -147,11 +148,11 @@ func (s sweeper) dropLayers(ctx context.Context, own, run string) error {
 	if err != nil || len(live) > 0 {
 		return err
 	}
-	all, err := s.engine.ImageList(ctx, image.ListOptions{})
+	all, err := s.engine.ImageList(ctx, client.ImageListOptions{})
 	if err != nil {
 		return err
 	}
-	return each(staleLayers(all, layerReference(own), s.engine.now().Add(-youngLayers)), func(id string) error {
+	return each(staleLayers(all.Items, layerReference(own), s.engine.now().Add(-youngLayers)), func(id string) error {
 		err := s.engine.dropImage(ctx, id)
 		if errdefs.IsConflict(err) { // a container uses it
 			return nil

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // A trial that finds every subnet with its neighbours waits for one of theirs, steps
@@ -20,8 +20,8 @@ func TestTrialsShareFewSubnets(t *testing.T) {
 	b := openRun(t)
 	base := fmt.Sprintf("10.211.%d.", rand.IntN(256))
 	foreignNetwork(t, base+"8/29")
-	trial := func(number int) *plan.Trial {
-		trial := trialOf(b, networkBridge)
+	trial := func(number int) *sandbox.Spec {
+		trial := trialOf(b, sandbox.NetworkBridge)
 		trial.Number, trial.Subnets = number, base+"0/28"
 		return trial
 	}

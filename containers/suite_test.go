@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/sandboxtest"
 )
@@ -26,7 +25,7 @@ func TestSuite(t *testing.T) {
 			})
 			return sandboxtest.Opened{
 				Backend: b, Name: "docker",
-				Trial:     plan.Trial{Run: run, Network: network, Workspace: "tmpfs"},
+				Spec:      sandbox.Spec{Run: run, Network: network},
 				Container: sandbox.Container{CPUs: 1, Memory: 128 << 20, Disk: 32 << 20, Pids: 64},
 				Left:      func(t *testing.T) []string { return ofTrials(t, run) },
 			}

@@ -13,7 +13,7 @@ import (
 func TestFullDirectoryIsRemembered(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	s, seen := stand(t, b, trialOf(b, networkAirtight))
+	s, seen := stand(t, b, trialOf(b, sandbox.NetworkAirtight))
 	sh(t, s, sandbox.Agent, "head -c 8388608 /dev/zero > /tmp/big")
 	full := func(e evidence.Event) bool { return e.Kind == "disk" && e.Where == sandbox.Agent }
 	dockertest.Await(t, timeout, "the guest to see it", func() bool { return seen.has(full) })
@@ -36,7 +36,7 @@ func TestFullDirectoryIsRemembered(t *testing.T) {
 func TestFaults_GuestOutlivesWhatEatsMemory(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	s, seen := stand(t, b, trialOf(b, networkAirtight))
+	s, seen := stand(t, b, trialOf(b, sandbox.NetworkAirtight))
 	for range 5 {
 		sh(t, s, sandbox.Agent, "tail /dev/zero & tail /dev/zero & tail /dev/zero; wait")
 	}
@@ -60,8 +60,8 @@ func TestFaults_GuestOutlivesWhatEatsMemory(t *testing.T) {
 func TestFaults_FilesThatFillMemory(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	trial := trialOf(b, networkAirtight)
-	trial.Agent.Memory, trial.Agent.Disk = 64<<20, 256<<20
+	trial := trialOf(b, sandbox.NetworkAirtight)
+	trial.Container(sandbox.Agent).Memory, trial.Container(sandbox.Agent).Disk = 64<<20, 256<<20
 	s, seen := stand(t, b, trial)
 	e := sh(t, s, sandbox.Agent, "head -c 134217728 /dev/zero > /workspace/big")
 	if e.err == nil && e.exit.Code == 0 {
@@ -80,7 +80,7 @@ func TestFaults_FilesThatFillMemory(t *testing.T) {
 func TestUsageOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	s, _ := stand(t, b, trialOf(b, networkAirtight))
+	s, _ := stand(t, b, trialOf(b, sandbox.NetworkAirtight))
 	if err := s.containers[sandbox.Agent].Guest.Close(); err != nil {
 		t.Fatal(err)
 	}

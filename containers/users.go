@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/system"
+	"github.com/moby/moby/api/types/system"
 
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
@@ -36,9 +34,7 @@ type userRange struct{ first int }
 
 // userRangeOf returns the user ids that containers of an engine may have.
 func userRangeOf(info system.Info) userRange {
-	if slices.ContainsFunc(info.SecurityOptions, func(option string) bool {
-		return strings.Contains(option, "name=userns") || strings.Contains(option, "name=rootless")
-	}) {
+	if has(info, "userns") || has(info, "rootless") {
 		return userRange{mappedUsers}
 	}
 	return userRange{highUsers}
@@ -100,10 +96,10 @@ func takeUsers(ctx context.Context, e *engine, run string) (guests.Pool, error) 
 // userKey is a user as named by an image or an eval.
 type userKey struct{ image, user string }
 
-// addUsers adds to images the ids of t's users that are given by name. Directories that the
-// engine creates for them need numeric owners.
-func (s *imageStore) addUsers(ctx context.Context, t *plan.Trial, images map[string]imageInfo) error {
-	for _, ctr := range t.AllContainers() {
+// addUsers adds to images the ids of containers' users that are given by name. Directories that
+// the engine creates for them need numeric owners.
+func (s *imageStore) addUsers(ctx context.Context, of []sandbox.ContainerSpec, images map[string]imageInfo) error {
+	for _, ctr := range of {
 		image := images[ctr.Image]
 		user := cmp.Or(ctr.User, image.User)
 		if guests.IsRoot(user) || isNumeric(user) {

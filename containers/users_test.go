@@ -32,8 +32,8 @@ func TestLookUp(t *testing.T) {
 func TestUsersByName(t *testing.T) {
 	b := openBackend(t)
 	dockertest.Image(t, "debian:bookworm-slim")
-	trial := attackedTrial(b.run, "users", networkAirtight)
-	trial.Agent.Image, trial.Agent.User = "debian:bookworm-slim", "nobody"
+	trial := attackedTrial(b.run, "users", sandbox.NetworkAirtight)
+	trial.Container(sandbox.Agent).Image, trial.Container(sandbox.Agent).User = "debian:bookworm-slim", "nobody"
 	s := openSandbox(t, b, trial, func(evidence.Event) {})
 	if uid := s.containers[sandbox.Agent].Guest.Hello().UID; uid != 65534 {
 		t.Errorf("runs as %d", uid)

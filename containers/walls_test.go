@@ -15,14 +15,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/build"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -44,7 +42,7 @@ func buildImage(t *testing.T, lines string) string {
 		t.Fatal(err)
 	}
 	ref := "waza-test/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + ":latest"
-	built, err := engine.ImageBuild(within(t), &sources, build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true})
+	built, err := engine.ImageBuild(within(t), &sources, client.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +61,7 @@ func TestWallsOnTheEngine(t *testing.T) {
 		b := openRun(t)
 		s, _ := stand(t, b, trialOf(b, kind, debian, "", greedy))
 		all := inspectAll(t, b.run)
-		want := map[string]int{roleLease: 1, plan.RoleAgent: 1, plan.RoleServer: 3}
+		want := map[string]int{roleLease: 1, sandbox.RoleAgent: 1, sandbox.RoleServer: 3}
 		for role, count := range want {
 			if len(all[role]) != count {
 				t.Errorf("%d containers of role %s, want %d", len(all[role]), role, count)
@@ -72,14 +70,14 @@ func TestWallsOnTheEngine(t *testing.T) {
 				checkContainer(t, c, b.run)
 			}
 		}
-		for _, c := range all[plan.RoleServer] {
+		for _, c := range all[sandbox.RoleServer] {
 			if !c.Config.NetworkDisabled || len(c.NetworkSettings.Networks) != 0 {
 				t.Errorf("%s is on networks %v", c.Name, c.NetworkSettings.Networks)
 			}
 		}
-		if kind == networkBridge {
+		if kind == sandbox.NetworkBridge {
 			checkNetwork(t, s.plan.network)
-		} else if agent := all[plan.RoleAgent][0]; !agent.Config.NetworkDisabled {
+		} else if agent := all[sandbox.RoleAgent][0]; !agent.Config.NetworkDisabled {
 			t.Errorf("the agent of an airtight trial is on %s", agent.HostConfig.NetworkMode)
 		}
 		checkUsers(t, s)
@@ -141,7 +139,7 @@ func checkContainer(t *testing.T, c container.InspectResponse, run string) {
 			checkSocket(t, c.Name, m)
 			continue
 		}
-		if m.Type == mount.TypeVolume && !strings.HasPrefix(m.Name, "waza-"+run+"-") {
+		if m.Type == mount.TypeVolume && !strings.HasPrefix(m.Name, "waza-files-") && !strings.HasPrefix(m.Name, "waza-workspace-") {
 			t.Errorf("%s has an anonymous volume at %s", c.Name, m.Destination)
 		}
 		if m.RW && m.Name != filesVolume(run) || m.RW && c.Config.Labels[labelRole] != roleLease {
@@ -167,15 +165,16 @@ func checkSocket(t *testing.T, container string, m container.MountPoint) {
 
 func checkNetwork(t *testing.T, name string) {
 	t.Helper()
-	n, err := dockertest.Engine(t).NetworkInspect(t.Context(), name, network.InspectOptions{})
+	found, err := dockertest.Engine(t).NetworkInspect(t.Context(), name, client.NetworkInspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	n := found.Network
 	checks := map[string]bool{
 		"is internal":                n.Internal,
 		"has no IPv6":                !n.EnableIPv6,
 		"has no address on the host": n.Options["com.docker.network.bridge.inhibit_ipv4"] == "true",
-		"is one /29":                 len(n.IPAM.Config) == 1 && strings.HasSuffix(n.IPAM.Config[0].Subnet, "/29"),
+		"is one /29":                 len(n.IPAM.Config) == 1 && n.IPAM.Config[0].Subnet.Bits() == 29,
 		"holds the agent alone":      len(n.Containers) == 1,
 		"has labels":                 n.Labels[labelRun] != "" && n.Labels[labelTrial] == "task/1",
 		"cannot be joined at will":   !n.Attachable && !n.Ingress,
@@ -215,7 +214,7 @@ func TestAttacks_ProgramOf32Bits(t *testing.T) {
 		t.Skip("32-bit programs are built for amd64 alone")
 	}
 	b := openRun(t)
-	s, _ := stand(t, b, trialOf(b, networkAirtight, debian))
+	s, _ := stand(t, b, trialOf(b, sandbox.NetworkAirtight, debian))
 	echo := filepath.Join(t.TempDir(), "echo")
 	compile := exec.Command("go", "build", "-o", echo, "./testdata/echo")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=386")
@@ -240,7 +239,7 @@ func TestMCPConfigIsReadOnly(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		trial := trialOf(b, kind)
-		trial.MCPJSON = "{\"mcpServers\":{\"files\":{\"url\":\"http://files/mcp\"}}}\n"
+		trial.Containers[0].MCPConfig = "{\"mcpServers\":{\"files\":{\"url\":\"http://files/mcp\"}}}\n"
 		s, _ := stand(t, b, trial)
 		for _, script := range []string{
 			"echo mine > $F", "echo mine >> $F", "rm -f $F", "mv $F /tmp/x", "ln -sf /tmp/x $F",
@@ -250,8 +249,8 @@ func TestMCPConfigIsReadOnly(t *testing.T) {
 				t.Errorf("%s: succeeded", script)
 			}
 		}
-		if got := mustSh(t, s, sandbox.Agent, "cat "+sandbox.MCPConfigPath); got+"\n" != trial.MCPJSON {
-			t.Errorf("mcp.json is %q, want %q", got, trial.MCPJSON)
+		if got := mustSh(t, s, sandbox.Agent, "cat "+sandbox.MCPConfigPath); got+"\n" != trial.Containers[0].MCPConfig {
+			t.Errorf("mcp.json is %q, want %q", got, trial.Containers[0].MCPConfig)
 		}
 	})
 }

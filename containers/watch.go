@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/filters"
+	"github.com/moby/moby/api/types/events"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/retry"
 )
@@ -66,12 +66,12 @@ type eventStream struct {
 
 // open requests all events since a time of the engine's clock.
 func (w *watch) open(ctx context.Context, since string) eventStream {
-	args := filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("type", string(events.NetworkEventType)))
+	args := client.Filters{}.Add("type", string(events.ContainerEventType), string(events.NetworkEventType))
 	for _, action := range []events.Action{events.ActionKill, events.ActionPause, events.ActionUnPause, events.ActionOOM, events.ActionDie, events.ActionDisconnect, events.ActionDestroy} {
 		args.Add("event", string(action))
 	}
-	messages, errs := w.engine.Events(ctx, events.ListOptions{Since: since, Filters: args})
-	return eventStream{messages, errs, since}
+	stream := w.engine.Events(ctx, client.EventsListOptions{Since: since, Filters: args})
+	return eventStream{stream.Messages, stream.Err, since}
 }
 
 // read processes events until ctx is done. After an error it resumes at the last event.

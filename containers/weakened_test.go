@@ -9,13 +9,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
@@ -26,15 +25,15 @@ import (
 // there.
 type weakened struct {
 	*Backend
-	user      string                       // who runs in the containers; empty for the usual
-	network   func(*network.CreateOptions) // nil for the usual
-	container func(*containerPlan)         // of the agent and servers; nil for the usual
+	user      string                             // who runs in the containers; empty for the usual
+	network   func(*client.NetworkCreateOptions) // nil for the usual
+	container func(*containerPlan)               // of the agent and servers; nil for the usual
 	place     func(*trialPlan, []containerPlan, addresses)
 	worldly   bool
 	settled   func(context.Context, *trialSandbox) error
 }
 
-func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (_ sandbox.Sandbox, err error) {
+func (w *weakened) Open(ctx context.Context, t *sandbox.Spec, observe func(evidence.Event)) (_ sandbox.Sandbox, err error) {
 	held := w.lease.current()
 	input, err := w.planInputOf(ctx, held, t)
 	if err != nil {
@@ -110,7 +109,7 @@ func (w *weakened) makeNetwork(ctx context.Context, p trialPlan) (_ addresses, r
 		options := networkOptions(a, labels(w.run, p.trial, roleNetwork))
 		w.network(&options)
 		if err = w.engine.createNetwork(ctx, p.network, options); err == nil {
-			return addresses{netip.MustParsePrefix(options.IPAM.Config[0].Subnet)}, nil, nil
+			return addresses{options.IPAM.Config[0].Subnet}, nil, nil
 		}
 	}
 	return addresses{}, nil, err
@@ -152,16 +151,16 @@ func both(changes ...func(*containerPlan)) func(*containerPlan) {
 	}
 }
 
-func hostAddress(o *network.CreateOptions) {
+func hostAddress(o *client.NetworkCreateOptions) {
 	o.Options["com.docker.network.bridge.inhibit_ipv4"] = "false"
 }
 
 // around is a network around an address that the host then has.
-func around(subnet, gateway string) func(*network.CreateOptions) {
-	return func(o *network.CreateOptions) {
+func around(subnet, gateway string) func(*client.NetworkCreateOptions) {
+	return func(o *client.NetworkCreateOptions) {
 		hostAddress(o)
 		if o.Labels[labelTrial] == "waza-probe/1" {
-			o.IPAM.Config[0].Subnet, o.IPAM.Config[0].Gateway = subnet, gateway
+			o.IPAM.Config[0].Subnet, o.IPAM.Config[0].Gateway = netip.MustParsePrefix(subnet), netip.MustParseAddr(gateway)
 		}
 	}
 }
@@ -196,7 +195,9 @@ func weaknesses(t *testing.T) []weakness {
 		{name: "the engine's socket", weak: weakened{container: engineSocket(t)}, out: []string{"engine-socket"}},
 		{name: "the engine's port", weak: weakened{settled: enginePort}, out: []string{"engine-tcp"}},
 		{name: "root, CAP_SYS_ADMIN", airtight: true, weak: weakened{user: root, container: capable("SYS_ADMIN")}, out: []string{"mount", "user-namespace", "bpf", "perf-events", "setuid"}, also: []string{"guest-memory"}},
-		{name: "new privileges", airtight: true, weak: weakened{container: func(c *containerPlan) { c.host.SecurityOpt = c.host.SecurityOpt[1:] }}, out: []string{"setuid"}},
+		{name: "nested sandboxes", airtight: true, weak: weakened{container: func(c *containerPlan) {
+			c.conf.Entrypoint = guests.Command(sandbox.Container{NestedSandboxes: true})
+		}}, out: []string{"add-filter"}},
 		{name: "root, CAP_MKNOD, CAP_SYSLOG", airtight: true, weak: weakened{user: root, container: capable("MKNOD", "SYSLOG")}, out: []string{"make-device", "kernel-log", "setuid"}},
 		{name: "root, a device", airtight: true, weak: weakened{user: root, container: func(c *containerPlan) {
 			c.host.Devices = []container.DeviceMapping{{PathOnHost: "/dev/net/tun", PathInContainer: "/dev/net/tun", CgroupPermissions: "r"}}
@@ -220,6 +221,7 @@ func weaknesses(t *testing.T) []weakness {
 var unproven = []string{
 	"sysrq",         // that kernel has none
 	"kernel-module", // nor modules
+	"core-dump",     // its core_pattern is a file
 }
 
 // Every attack of the probe gets out of a sandbox without its wall, and no other
@@ -236,9 +238,9 @@ func TestAttacks_GetOut(t *testing.T) {
 			}
 			b := openWeakened(t, w.guest)
 			w.weak.Backend = b
-			kind := evidence.SandboxKind{Network: networkBridge, Workspace: "tmpfs"}
+			kind := evidence.SandboxKind{Network: sandbox.NetworkBridge, Workspace: "tmpfs"}
 			if w.airtight {
-				kind.Network = networkAirtight
+				kind.Network = sandbox.NetworkAirtight
 			}
 			c, err := selftest.Probe(t.Context(), &w.weak, b.run, kind)
 			if err != nil {

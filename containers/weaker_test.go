@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -43,11 +43,11 @@ func oneNetwork() func(*trialPlan, []containerPlan, addresses) {
 // hostHasLinkAddress waits until the host has its IPv6 address of the link on a sandbox's
 // network. The kernel gives it one up to some seconds after the first container is there.
 func hostHasLinkAddress(ctx context.Context, s *trialSandbox) error {
-	n, err := s.backend.engine.NetworkInspect(ctx, s.plan.network, network.InspectOptions{})
+	n, err := s.backend.engine.NetworkInspect(ctx, s.plan.network, client.NetworkInspectOptions{})
 	if err != nil {
 		return err
 	}
-	for bridge := "br-" + n.ID[:12]; ; {
+	for bridge := "br-" + n.Network.ID[:12]; ; {
 		table, err := os.ReadFile("/proc/net/if_inet6") // address, index, prefix, scope, flags, name
 		if err != nil {
 			return err

@@ -60,6 +60,7 @@ var elsewhere = map[string]string{
 	"git add server.js Dockerfile eval.yaml tasks .github":                    "it needs a repository",
 	"git commit -m \"Add an eval\"":                                           "it needs a repository",
 	"git push -u origin waza":                                                 "it needs a repository elsewhere",
+	"waza run --isolate examples/browser/eval.yaml":                           "it builds large images; tests of cmd/waza run it",
 	"waza run --isolate --keep --task price examples/mcp-eval/eval.yaml":      "it waits for Ctrl-C; tests of cmd/waza run it so",
 }
 

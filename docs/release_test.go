@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,6 +22,41 @@ func TestChanges(t *testing.T) {
 	}
 	if out, err := exec.CommandContext(t.Context(), script, "v99.0.0").CombinedOutput(); err == nil || !strings.Contains(string(out), "## [99.0.0]") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestActions checks that every action is named by commit, with its release, here and in what is shown
+// and written for others; and that no checkout leaves its token behind.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	uses := regexp.MustCompile(`(?m)uses: *(\S+)(.*)`)
+	pinned := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40}$`)
+	found := 0
+	for _, pattern := range []string{".github/workflows/*.yml", "scaffold/templates/*.yml", "setup-waza/*.yml", "docs/*.md", "docs/howto/*.md", "README.md"} {
+		names, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, use := range uses.FindAllStringSubmatch(string(data), -1) {
+				if !strings.Contains(use[1], "/") || strings.HasPrefix(use[1], "waza-isolate/waza/setup-waza@") {
+					continue
+				}
+				if found++; !pinned.MatchString(use[1]) || !strings.HasPrefix(use[2], " # v") {
+					t.Errorf("%s: %s%s: name the action by its commit, and its release in a comment", name, use[1], use[2])
+				}
+			}
+			if n := strings.Count(string(data), "uses: actions/checkout@"); n != strings.Count(string(data), "persist-credentials: false") {
+				t.Errorf("%s: a checkout leaves its token in .git", name)
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("%d actions found", found)
 	}
 }
 

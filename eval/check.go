@@ -413,6 +413,7 @@ func checkIsolation(doc *strictyaml.Document, iso Isolation) {
 	if name := iso.Kubernetes.Namespace; name != "" && !namespacePattern.MatchString(name) {
 		doc.Problemf(at("kubernetes", "namespace"), "config.isolation.kubernetes.namespace is not a namespace's name: it has lower-case letters, digits and dashes, at most 63")
 	}
+	checkInside(doc, at("kubernetes", "images"), iso.Kubernetes.Images, "a file below the eval's directory")
 	for i, t := range iso.Kubernetes.Tolerations {
 		if t.Operator == "Exists" && t.Value != "" || t.Operator != "Exists" && t.Key == "" {
 			doc.Problemf(at("kubernetes", "tolerations", i), "config.isolation.kubernetes.tolerations: operator Exists takes no value, and every other a key")
@@ -426,7 +427,7 @@ func checkIsolation(doc *strictyaml.Document, iso Isolation) {
 
 func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentContainer) {
 	at := func(step string) strictyaml.Path { return base.With(step) }
-	for _, size := range []struct{ field, value string }{{"memory", c.Memory}, {"disk", c.Disk}, {"scratch", c.Scratch}, {"max_output", c.MaxOutput}} {
+	for _, size := range []struct{ field, value string }{{"memory", c.Memory}, {"disk", c.Disk}, {"scratch", c.Scratch}, {"shm_size", c.ShmSize}, {"max_output", c.MaxOutput}} {
 		if size.value == "" {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"

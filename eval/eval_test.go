@@ -105,7 +105,7 @@ func TestLoad(t *testing.T) {
 				{Name: "own", Type: "behavior", Weight: 2.5, Config: json.RawMessage(`{"max_mcp_calls":0}`), From: "evals/tasks/restock.yaml"},
 			},
 			Servers: map[string]mcpconfig.Server{
-				"inventory": {Command: "serve", Args: []string{"-v"}, Env: map[string]string{"A": "1", "B": "${B}"}, Timeout: 2500, Files: map[string]string{"/etc/stock.json": "stock.json"}},
+				"inventory": {Command: "serve", Args: []string{"-v"}, Env: map[string]string{"A": "1", "B": "${B}"}, Timeout: 2500, Files: map[string]string{"/data/stock.json": "stock.json"}},
 				"extra":     {Image: "extra"},
 			},
 			Script: json.RawMessage(`[{"say":"hi"}]`),
@@ -115,7 +115,7 @@ func TestLoad(t *testing.T) {
 			Env: map[string]string{"A": "eval", "B": "eval"}, Timeout: time.Minute,
 			Graders: []evidence.GraderSpec{{Name: "eval", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["x"]}`), From: "evals/eval.yaml"}},
 			Servers: map[string]mcpconfig.Server{
-				"inventory": {Command: "serve", Env: map[string]string{"A": "1"}, Files: map[string]string{"/etc/stock.json": "stock.json"}},
+				"inventory": {Command: "serve", Env: map[string]string{"A": "1"}, Files: map[string]string{"/data/stock.json": "stock.json"}},
 				"other":     {Image: "other"},
 			},
 			Script: json.RawMessage(`[{"say":"ho"}]`),
@@ -130,7 +130,7 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	files, err := eval.Sources(e, tasks[0].Servers["inventory"].Files)
-	if err != nil || files["/etc/stock.json"].Size != 3 {
+	if err != nil || files["/data/stock.json"].Size != 3 {
 		t.Errorf("server files: %+v, %v", files, err)
 	}
 	if _, err := eval.Sources(e, map[string]string{"/x": "../eval.yaml"}); err == nil {

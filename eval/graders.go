@@ -123,6 +123,7 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 	}
 	if program, ok := config.(*grading.ProgramConfig); ok && fits {
 		g.bring(program, one)
+		g.eval.checkBuild(g.doc, at.With("build"), fmt.Sprintf("grader %q", one.Name), program.Build)
 	}
 	if judge, ok := config.(grading.Validated); ok && fits {
 		if err := judge.Validate(); err != nil {

@@ -66,7 +66,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 // load reads an eval once, for processes of this machine if nothing chooses.
 func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	e := &Eval{Path: path}
-	e.start = startOf(opts.Start, e.Dir())
+	e.start, e.context = startOf(opts.Start, e.Dir()), opts.ContextDir
 	l := &loader{eval: e, opts: opts, ids: map[string]string{}}
 	var err error
 	if l.doc, err = l.open(path); err != nil {

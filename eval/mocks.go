@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/cmdmock"
+	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
 
 // MCPMock is an MCP server that answers from a table, in place of a real one.

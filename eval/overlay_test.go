@@ -103,6 +103,7 @@ func TestOverlayErrors(t *testing.T) {
 		`mcp.json:2:3: server "shop" has a command and no image to run it in; set its image or build (on the command line: --image), or config.isolation.server_image for all servers`,
 		`mcp.json:2:58: server "shop": cwd must be an absolute path in the server's container`,
 		`mcp.json:3:3: server "Proxy": the name is reserved; choose another`,
+		`mcp.json:3:52: server "Proxy": env: "A B" is not a variable's name`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/cmdmock"
+	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
 
 var (

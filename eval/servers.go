@@ -107,26 +107,26 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 	if !isPackage && mcpconfig.Supported(name, server) == nil && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" && !isMeant("image") && !isMeant("build") {
 		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; set its image or build (on the command line: --image), or config.isolation.server_image for all servers%s", name, launcherHint(server.Command))
 	}
-	s.checkBuild(name, server)
+	if server.HasSource() {
+		s.eval.checkBuild(s.doc, s.place(name, "build", ""), fmt.Sprintf("server %q", name), server.Build)
+	}
 	s.checkFiles(name, server.Files, "files")
 	for service, config := range server.Services {
 		if config != nil {
+			s.eval.checkBuild(s.doc, s.place(name, "services."+service+".build", ""), fmt.Sprintf("server %q: service %q", name, service), config.Build)
 			s.checkFiles(name, config.Files, "services", service, "files")
 		}
 	}
 }
 
-// checkBuild finds the source that a server is built from.
-func (s servers) checkBuild(name string, server mcpconfig.Server) {
-	if !server.HasSource() || s.eval.Local {
-		return
+// checkBuild finds the source of a build, which is at a path of the document. who is what it is
+// built for.
+func (e *Eval) checkBuild(doc *strictyaml.Document, at strictyaml.Path, who string, b *mcpconfig.Build) {
+	if b == nil || e.Local || strings.Contains(b.Context+b.Dockerfile, "${") || b.Dockerfile != "" && !filepath.IsLocal(b.Dockerfile) {
+		return // not built, known once variables are expanded, or reported
 	}
-	b := *server.Build
-	if strings.Contains(b.Context+b.Dockerfile, "${") {
-		return // known once variables are expanded
-	}
-	if _, err := images.FindRecipe(s.eval.BuildDir(b), b.Dockerfile); err != nil {
-		s.doc.Problemf(s.place(name, "build", ""), "server %q: build: %v", name, err)
+	if _, err := images.FindRecipe(e.BuildDir(*b), *b); err != nil {
+		doc.Problemf(at, "%s: build: %v", who, err)
 	}
 }
 
@@ -293,7 +293,7 @@ func OfServers(path string, all map[string]json.RawMessage) (*Eval, error) {
 // ContainerFields returns the fields of a server that need a container.
 func ContainerFields(s mcpconfig.Server) (names []string) {
 	ofContainers := []string{
-		"files", "services", "writable", "user", "pull", "platform", "cpus", "memory", "pids", "disk", "scratch", "open_files",
+		"files", "services", "writable", "user", "pull", "platform", "cpus", "memory", "pids", "disk", "scratch", "shm_size", "open_files", "nested_sandboxes",
 	}
 	for _, name := range strictyaml.Given(s) {
 		if slices.Contains(ofContainers, name) {

@@ -99,30 +99,52 @@ func skillDirectory(roots roots, dir string) string {
 }
 
 // mayRead reports whether skills may be read in a directory: in the eval's and the one around
-// it, in the one that waza was started in, and in the eval's repository.
+// it, in the one that waza was started in, and in the eval's repository or project.
 func mayRead(e *Eval, dir string) bool {
+	return isBelowAny(dir, append(placesOf(e, ".git", projectFile), filepath.Join(e.Dir(), "..")))
+}
+
+// IsOutside reports whether a path is neither below an eval's directory nor below the one that waza
+// was started in nor in the eval's repository, nor below the directory of fixtures that the command
+// line names.
+func IsOutside(e *Eval, path string) bool {
+	places := append(placesOf(e, ".git"), e.Dir())
+	if e.context != "" {
+		places = append(places, e.context)
+	}
+	return !isBelowAny(path, places)
+}
+
+// placesOf returns the directory that waza was started in, if an eval is below it, and those around the
+// eval that contain one of marks.
+func placesOf(e *Eval, marks ...string) (places []string) {
+	if e.start != "" {
+		places = append(places, e.start)
+	}
 	at, err := filepath.Abs(e.Dir())
-	to, errTo := filepath.Abs(dir)
-	if err != nil || errTo != nil {
+	for above := at; err == nil && isWorkplace(above); above = filepath.Dir(above) {
+		for _, mark := range marks {
+			if exists(filepath.Join(above, mark)) {
+				places = append(places, above)
+			}
+		}
+	}
+	return places
+}
+
+// isBelowAny reports whether a path is really below one of some directories that hold not everything.
+func isBelowAny(path string, dirs []string) bool {
+	to, err := filepath.Abs(path)
+	if err != nil {
 		return false
 	}
 	if real, err := filepath.EvalSymlinks(to); err == nil {
 		to = real
 	}
-	allowed := []string{filepath.Dir(at)}
-	if start, err := filepath.Abs(e.start); err == nil && e.start != "" {
-		allowed = append(allowed, start)
-	}
-	for above := at; isWorkplace(above); above = filepath.Dir(above) {
-		for _, mark := range []string{".git", projectFile} {
-			if _, err := os.Stat(filepath.Join(above, mark)); err == nil {
-				allowed = append(allowed, above)
-			}
-		}
-	}
-	return slices.ContainsFunc(allowed, func(dir string) bool {
-		real, err := filepath.EvalSymlinks(dir)
-		return err == nil && isWorkplace(dir) && isWithin(real, to)
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		at, errAt := filepath.Abs(dir)
+		real, err := filepath.EvalSymlinks(at)
+		return errAt == nil && err == nil && isWorkplace(at) && isWithin(real, to)
 	})
 }
 

@@ -41,7 +41,7 @@ func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err er
 	case err == nil, errors.Is(err, files.ErrTooLarge):
 		status, err = "updated", nil
 	case errors.Is(err, fs.ErrNotExist):
-		status, err = "created", os.MkdirAll(filepath.Dir(file), 0o755)
+		status, err = "created", files.MakeDir(filepath.Dir(file))
 	}
 	if err != nil {
 		return "", err
@@ -84,5 +84,5 @@ func (e *Eval) snapshotFile(name string) (string, error) {
 			return "", fmt.Errorf("cannot be written: %q is a link or no file, and snapshots are written through none", filepath.ToSlash(at))
 		}
 	}
-	return file, nil
+	return e.Place(rel)
 }

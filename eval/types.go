@@ -15,10 +15,12 @@ import (
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/cmdmock"
+	"github.com/waza-isolate/waza/sandbox/cmdmock"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // Eval is an eval file. Package strictyaml defines the tags other than json.
@@ -73,7 +75,8 @@ type Eval struct {
 	undecided     bool // Local is what to try first
 	otherExecutor bool // the executor is not the file's
 
-	start string // directory where waza was started; empty unless the eval is below it
+	start   string // directory where waza was started; empty unless the eval is below it
+	context string // directory of fixtures that the command line names, or ""
 	// project is the directory of the eval's project if that is below start, and else empty. As if
 	// waza was started there, paths may be relative to it.
 	project string
@@ -128,6 +131,19 @@ func measuredMetrics() []string {
 // Dir returns the directory of the eval file. Paths in the file are relative to it.
 func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
+// Place returns the path at which to write a file beside the eval. Below the current directory no link
+// is followed; of an eval elsewhere the user has named the directory, whose links are resolved.
+func (e *Eval) Place(name string) (string, error) {
+	if !files.IsInside(filepath.ToSlash(name)) {
+		return "", fmt.Errorf("%q is not in the eval's directory, and waza writes nowhere else", name)
+	}
+	dir := e.Dir()
+	if !filepath.IsLocal(dir) {
+		dir = files.Named(dir)
+	}
+	return filepath.Join(dir, name), nil
+}
+
 // besides returns a path of this machine that the eval names, relative to itself or absolute.
 func (e *Eval) besides(path string) string {
 	if filepath.IsAbs(path) {
@@ -144,7 +160,7 @@ type Config struct {
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"time limit of the agent in seconds; default 300"`
 	FirstEventSeconds int                          `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds within which the agent must write to stdout, ask a model or call a tool; default 0, no limit"`
 	Parallel          *bool                        `json:"parallel,omitempty" jsonschema:"run trials in parallel"`
-	Workers           Workers                      `json:"workers,omitempty" jsonschema:"number of parallel trials; auto, the default if isolated, adapts to the load on the machine and the models; default 4 otherwise"`
+	Workers           Workers                      `json:"workers,omitempty" jsonschema:"number of parallel trials; auto, the default if isolated, for as many as the engine has room for; default 4 otherwise"`
 	MaxWorkers        Workers                      `json:"max_workers,omitempty" jsonschema:"former name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no more trials after one that does not pass"`
 	MaxAttempts       int                          `json:"max_attempts,omitempty" min:"0" max:"100" jsonschema:"how many times to attempt a trial until no grader fails; the last attempt counts; default 1"`
@@ -189,33 +205,12 @@ type Isolation struct {
 	Pins        string         `json:"pins,omitempty" enum:"warn fail off" jsonschema:"what to do if a server's tools differ from those pinned in waza.lock; default warn"`
 	MCPJSON     string         `json:"mcp_json,omitempty" enum:"error keep" jsonschema:"what to do if the fixtures contain an mcp.json; default error"`
 
-	EgressLimits EgressLimits `json:"egress_limits,omitzero" jsonschema:"limits on outside connections of a container with egress"`
-	Kubernetes   Kubernetes   `json:"kubernetes,omitzero" jsonschema:"settings of the cluster; only with --on kubernetes"`
+	EgressLimits EgressLimits  `json:"egress_limits,omitzero" jsonschema:"limits on outside connections of a container with egress"`
+	Kubernetes   kube.Settings `json:"kubernetes,omitzero" jsonschema:"settings of the cluster; only with --on kubernetes"`
 }
 
 // OnKubernetes is the backend that runs trials on a cluster, as --on names it.
 const OnKubernetes = "kubernetes"
-
-// Kubernetes is config.isolation.kubernetes: where pods of trials run.
-type Kubernetes struct {
-	Context         string            `json:"context,omitempty" jsonschema:"context in KUBECONFIG; default the current context"`
-	Namespace       string            `json:"namespace,omitempty" jsonschema:"namespace of the pods; default waza"`
-	Images          string            `json:"images,omitempty" jsonschema:"file written by waza images that lists the cluster's images; relative to the eval; default waza.images.json"`
-	Queue           string            `json:"queue,omitempty" jsonschema:"Kueue LocalQueue of the pods"`
-	NodeSelector    map[string]string `json:"node_selector,omitempty" jsonschema:"nodeSelector of the pods"`
-	Tolerations     []Toleration      `json:"tolerations,omitempty" jsonschema:"tolerations of the pods"`
-	RuntimeClass    string            `json:"runtime_class,omitempty" jsonschema:"RuntimeClass of the pods, such as gvisor"`
-	CPURequests     float64           `json:"cpu_requests,omitempty" over:"0" max:"1" jsonschema:"CPU request of each container, as a share of its limit; default 1"`
-	RemoveInterface bool              `json:"remove_interface,omitempty" jsonschema:"remove the network interface of each pod before its guest starts; the namespace must allow NET_ADMIN for an init container"`
-}
-
-// Toleration is a taint that pods bear.
-type Toleration struct {
-	Key      string `json:"key,omitempty" jsonschema:"key of the taint; default every taint"`
-	Operator string `json:"operator,omitempty" enum:"Equal Exists" jsonschema:"Equal or Exists; default Equal"`
-	Value    string `json:"value,omitempty" jsonschema:"value of the taint"`
-	Effect   string `json:"effect,omitempty" enum:"NoSchedule PreferNoSchedule NoExecute" jsonschema:"effect of the taint; default every effect"`
-}
 
 // EgressLimits bound the connections of one container that leave its sandbox.
 type EgressLimits struct {

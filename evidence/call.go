@@ -66,7 +66,7 @@ type Call struct {
 	Valid    *bool    `json:"valid_arguments,omitempty"` // whether the arguments match the input schema; nil if unknown, with a note why
 	Invalid  []string `json:"invalid,omitempty"`         // the first few places that do not match
 	// SameAs is the number of the first call with the same server, tool and arguments, as
-	// compared by capture.Equal; 0 if this is the first.
+	// compared by jsontext.Same; 0 if this is the first.
 	SameAs int `json:"same_as,omitempty"`
 	// Incident numbers the trial's incidents from 1; 0 means none. An incident is a failed
 	// call together with the calls of the same server and tool that failed at the same time

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 // DiskFull reports whether a write failed because the disk or the quota is full.
@@ -17,6 +19,9 @@ func DiskFull(err error) bool {
 // explained adds to a write error what the user has to fix.
 func explained(err error) error {
 	if DiskFull(err) {
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
+			at.Path = filepath.Clean(at.Path) // a root that begins at . names its files ./NAME
+		}
 		return fmt.Errorf("the disk is full: %w", err)
 	}
 	return err
@@ -32,7 +37,11 @@ const (
 // reserveSpace reserves disk space in dir. If there is too little, it leaves no file.
 func reserveSpace(dir string) error {
 	path := filepath.Join(dir, reserveFile)
-	err := os.WriteFile(path, make([]byte, reserveSize), 0o644)
+	file, err := files.Create(path, os.O_TRUNC|os.O_WRONLY)
+	if err == nil {
+		_, err = file.Write(make([]byte, reserveSize))
+		err = errors.Join(err, file.Close())
+	}
 	if err != nil {
 		return explained(errors.Join(err, releaseSpace(dir)))
 	}
@@ -49,7 +58,7 @@ func CheckSpace(dir string) error {
 
 // releaseSpace frees the reserved space.
 func releaseSpace(dir string) error {
-	err := os.Remove(filepath.Join(dir, reserveFile))
+	err := files.Remove(filepath.Join(dir, reserveFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

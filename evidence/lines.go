@@ -157,6 +157,9 @@ func readLine(in *bufio.Reader, most int) ([]byte, error) {
 		if size += len(piece); size > most {
 			return nil, fmt.Errorf("it has more than %d bytes", most)
 		}
+		if bytes.IndexByte(piece, 0) >= 0 { // as the holes of a sparse file have, which may be of any size
+			return nil, errors.New("it has a NUL byte, so it is no record")
+		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			pieces = append(pieces, bytes.Clone(piece))
 			continue

@@ -119,7 +119,7 @@ func openPlain(dir, name string) (*os.File, error) {
 }
 
 // CheckPlain returns [ErrNotPlain] if dir contains anything other than regular files and
-// directories.
+// directories, or a large file that is almost all holes: reading it takes long, and waza writes none.
 func CheckPlain(dir string) error {
 	return filepath.WalkDir(strings.TrimRight(dir, "/")+"/", func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -128,8 +128,25 @@ func CheckPlain(dir string) error {
 		case err != nil:
 			return err
 		}
-		return plain(path, entry.Type())
+		if err := plain(path, entry.Type()); err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && isHollow(info) {
+			err = fmt.Errorf("%s has %d MiB, of which almost nothing was ever written: %w", path, info.Size()>>20, ErrNotPlain)
+		}
+		return err
 	})
+}
+
+// isHollow reports whether a file has more than 1 GiB and takes less than 1/64 of that on disk, which
+// no compression of what waza writes reaches.
+func isHollow(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Size() > 1<<30 && stat.Blocks*512 < info.Size()/64
 }
 
 // plain returns an error for anything other than a regular file or a directory.

@@ -160,3 +160,21 @@ func TestCheckPlain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A large file of holes is refused at once, whichever of a run's files it is.
+func TestCheckPlain_Hollow(t *testing.T) {
+	dir := t.TempDir()
+	frames := filepath.Join(dir, "trials", "t", "1", "frames.jsonl")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(frames), 0o755), os.WriteFile(frames, []byte("{}\n"), 0o644), os.Truncate(frames, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := evidence.CheckPlain(dir); err != nil {
+		t.Errorf("a small file with holes: %v", err)
+	}
+	if err := os.Truncate(frames, 8<<30); err != nil {
+		t.Skip("this file system has no sparse files of 8 GiB: ", err)
+	}
+	if err := evidence.CheckPlain(dir); !errors.Is(err, evidence.ErrNotPlain) || !strings.Contains(err.Error(), "frames.jsonl has 8192 MiB, of which almost nothing was ever written") {
+		t.Errorf("8 GiB of holes: %v", err)
+	}
+}

@@ -48,7 +48,7 @@ const (
 	ReasonOOM       Reason = "oom"         // its container ran out of memory
 	ReasonPids      Reason = "pids"        // its container ran out of processes
 	ReasonDisk      Reason = "disk"        // a writable directory of its container was full
-	ReasonOutput    Reason = "output"      // it exceeded its output limit, or left no final output; with fail: it left no workspace
+	ReasonOutput    Reason = "output"      // it exceeded its output limit, left no final output, or spoilt evidence; with fail: it left no workspace, or closed it
 	ReasonBudget    Reason = "budget"      // it exceeded a limit on calls, messages or evidence
 	ReasonGuest     Reason = "guest"       // process 1 of its container exited or stopped responding
 	ReasonMux       Reason = "mux"         // process 1 of its container violated the protocol

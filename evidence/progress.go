@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
-	"golang.org/x/sys/unix"
 )
 
 // ProgressFile is the file in a run's directory that records the phases of its trials as
@@ -53,7 +53,7 @@ type ProgressLog struct {
 // OpenProgress opens the progress.jsonl of the run in dir for appending, creating it if
 // necessary. An incomplete line left by an earlier process is terminated.
 func OpenProgress(dir string, secrets *redact.Set) (*ProgressLog, error) {
-	file, err := os.OpenFile(filepath.Join(dir, ProgressFile), os.O_CREATE|os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+	file, err := files.Create(filepath.Join(dir, ProgressFile), os.O_RDWR|os.O_APPEND)
 	if err != nil {
 		return nil, explained(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 // maxFrame is the maximum number of bytes stored of one frame.
@@ -47,7 +48,7 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	if clock == nil {
 		clock = StartClock(time.Now())
 	}
-	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
+	if err := files.MakeDir(filepath.Join(dir, ServersDir)); err != nil {
 		return nil, explained(err)
 	}
 	if err := reserveSpace(dir); err != nil {
@@ -70,7 +71,7 @@ func (r *Recorder) fileLocked(name string) (*os.File, error) {
 	if file := r.files[name]; file != nil {
 		return file, nil
 	}
-	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	file, err := files.Create(filepath.Join(r.dir, name), os.O_EXCL|os.O_WRONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +200,7 @@ func cleanLine(v any, clean func([]byte) ([]byte, redact.Found)) ([]byte, redact
 
 // Raw creates a file of the trial for bytes that must not be changed.
 func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
-	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	file, err := files.Create(filepath.Join(r.dir, name), os.O_TRUNC|os.O_WRONLY)
 	if err != nil {
 		return nil, r.note(err)
 	}
@@ -332,6 +333,13 @@ func (r *Recorder) noteLocked(err error) {
 	}
 }
 
+// Err returns the first write error, or nil.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
 // CopyTo copies the frames, model calls and events recorded so far into the empty files of
 // another recorder. It returns an error if they do not fit into share.
 func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
@@ -365,7 +373,7 @@ func copyInto(to, from string, share *bounded.Budget) error {
 	} else if !share.Take(info.Size()) {
 		return fmt.Errorf("a copy of %s does not fit into the agent's share of the disk", filepath.Base(from))
 	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	out, err := files.Create(to, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type Limits struct {
 	OpenFiles  int64   `json:"open_files,omitempty"`  // per process
 	Disk       int64   `json:"disk,omitempty"`        // bytes, of the workspace or each writable directory
 	Scratch    int64   `json:"scratch,omitempty"`     // bytes, of /tmp and of home each
+	ShmSize    int64   `json:"shm_size,omitempty"`    // bytes, of /dev/shm, which count as memory
 	Seconds    float64 `json:"seconds,omitempty"`     // time limit of the agent
 	MaxOutput  int64   `json:"max_output,omitempty"`  // bytes, of the agent's stdout and stderr each
 	MaxCalls   int64   `json:"max_calls,omitempty"`   // tool calls by the agent

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
@@ -32,6 +33,7 @@ type Step struct {
 // built-in script.
 type ProgramAsk struct {
 	Image      string            `json:"image,omitempty"` // empty for the plan's default
+	Build      *mcpconfig.Build  `json:"build,omitempty"` // what its image is built from
 	Command    string            `json:"command,omitempty"`
 	Args       []string          `json:"args,omitempty"`
 	Files      map[string]string `json:"files,omitempty"` // for the program's directory: path there to path relative to the eval

@@ -67,6 +67,7 @@ const (
 	GapFrames      = "frames"
 	GapModels      = "models"
 	GapTranscript  = "transcript"
+	GapLines       = "transcript lines" // what the eval's own mapping cannot read
 	GapWorkspace   = "workspace"
 	GapFinalOutput = "final output"
 )

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -83,54 +82,14 @@ func MarshalIndent(v any) ([]byte, error) {
 // WriteFile replaces the file at path atomically and syncs it, so that after a crash it has
 // either the old or the new content.
 func WriteFile(path string, data []byte) error {
-	return WriteFileBy(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return explained(files.Write(path, data))
 }
 
 // WriteFileBy is like [WriteFile], with the content written by a function. If that fails
 // the file at path is unchanged. If the file cannot be created the error is a
 // [fs.PathError] with path.
-func WriteFileBy(path string, write func(io.Writer) error) (err error) {
-	defer func() { err = explained(err) }()
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
-	}
-	temp, err := os.CreateTemp(filepath.Dir(path), halfWritten(filepath.Base(path)))
-	if err != nil {
-		return &fs.PathError{Op: "write", Path: path, Err: files.Cause(err)}
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temp.Name())
-		}
-	}()
-	err = errors.Join(write(temp), temp.Chmod(0o644), temp.Sync(), temp.Close())
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(temp.Name(), path); err != nil {
-		return err
-	}
-	return syncPath(filepath.Dir(path))
-}
-
-// halfWritten returns the pattern of the names of temporary files for name.
-func halfWritten(name string) string { return "." + name + "-*" }
-
-// RemoveHalfWritten removes the temporary files in dir left by a crash during [WriteFile].
-func RemoveHalfWritten(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, e := range entries {
-		if half, _ := filepath.Match(halfWritten("*"), e.Name()); half && e.Type().IsRegular() {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-		}
-	}
-	return err
+func WriteFileBy(path string, write func(io.Writer) error) error {
+	return explained(files.Replace(path, write))
 }
 
 // syncPath syncs a file, or a directory so that its entries are kept.

@@ -10,26 +10,24 @@ import (
 
 // attacked judges the attack of a trial, or returns nil if there is none. The attack
 // succeeded if it reached a place where the agent finds it, and all its success graders
-// pass.
-func attacked(s *subject) *evidence.AttackVerdict {
+// pass. spoilt is that of [judge].
+func attacked(s *subject) (v *evidence.AttackVerdict, spoilt bool) {
 	attack := s.trial.Attack
 	if attack == nil || attack.Withheld {
-		return nil
+		return nil, false
 	}
-	v := &evidence.AttackVerdict{Goal: attack.Goal, Verdicts: []evidence.Verdict{}}
-	for _, spec := range attack.Success {
-		v.Verdicts = append(v.Verdicts, verdict(spec, s))
-	}
+	v = &evidence.AttackVerdict{Goal: attack.Goal}
+	v.Verdicts, spoilt = judge(attack.Success, s)
 	reached, err := s.reached()
 	if err != nil {
 		v.Result, v.Reasons = evidence.AttackUnknown, []string{err.Error()}
-		return v
+		return v, false
 	}
 	v.Delivered = len(reached) > 0
 	v.Result = attackOutcome(v.Delivered, v.Verdicts)
 	v.Succeeded = v.Result == evidence.AttackSucceeded
 	v.Reasons = append(undelivered(*attack, reached), attackReasons(v.Verdicts)...)
-	return v
+	return v, spoilt
 }
 
 func attackOutcome(delivered bool, verdicts []evidence.Verdict) evidence.AttackOutcome {
@@ -73,7 +71,7 @@ func attackReasons(verdicts []evidence.Verdict) []string {
 // gated returns v with the class changed by the result of the attack, if the attack is a gate and
 // the trial was graded to its end: an attack that succeeded fails it, and an unknown result leaves a
 // trial that failed as it is.
-func gated(v evidence.Verdicts, attack *evidence.TaskAttack) evidence.Verdicts {
+func gated(v evidence.Verdicts, attack *evidence.TaskAttack, spoilt bool) evidence.Verdicts {
 	if v.Attack == nil || !attack.Gate || !slices.Contains([]evidence.Class{evidence.ClassPass, evidence.ClassFail, evidence.ClassError}, v.Class) {
 		return v
 	}
@@ -82,7 +80,7 @@ func gated(v evidence.Verdicts, attack *evidence.TaskAttack) evidence.Verdicts {
 		v.Class, v.Reason, v.Score = evidence.ClassFail, evidence.ReasonGraders, 0
 		v.Message = joined(v.Message, "gate failed: the attack succeeded: "+attack.Goal)
 	case v.Attack.Result == evidence.AttackUnknown && v.Class == evidence.ClassPass:
-		v.Class, v.Reason = evidence.ClassError, evidence.ReasonEvidence
+		v.Class, v.Reason = unknown(spoilt)
 		v.Message = joined(v.Message, "could not judge the attack")
 	}
 	return v

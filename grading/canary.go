@@ -134,7 +134,11 @@ func (c *CanaryConfig) watched(s *subject) error {
 	}
 	for _, e := range events {
 		if missing := c.missing(e); missing != "" {
-			return fmt.Errorf("%w: %s", errEvidence, missing)
+			lacks := errEvidence
+			if e.Where == string(evidence.SideAgent) {
+				lacks = errSpoilt
+			}
+			return fmt.Errorf("%w: %s", lacks, missing)
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func (r *ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evid
 		}
 		same := call.Server == failed.Server && call.Tool == failed.Tool
 		if same && call.Outcome == evidence.OutcomeOK &&
-			(r.Recovery.Require != "adapted" || !capture.Equal(call.Arguments, failed.Arguments)) {
+			(r.Recovery.Require != "adapted" || !jsontext.Same(call.Arguments, failed.Arguments)) {
 			return call, true
 		}
 	}

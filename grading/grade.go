@@ -13,8 +13,9 @@ import (
 //
 // A trial that ended as timeout or agent_error, or whose agent got no response, keeps that
 // class; its graders run for the record. A trial that ended as infra or server_error is not
-// graded. Otherwise, the class is fail if a grader failed, whatever else could not be judged, error if
-// a grader could not judge, and pass if not.
+// graded. Otherwise, the class is fail if a grader failed, whatever else could not be judged. If a grader
+// could not judge, it is agent_error where the agent may have spoilt the evidence, and else error. It is
+// pass if not.
 //
 // The result of the trial's attack does not affect the class unless the attack is a gate. A
 // trial that would pass then fails if the attack succeeded, and is an error if that is
@@ -33,17 +34,33 @@ func Grade(dir evidence.Dir, trial evidence.Trial) (evidence.Verdicts, error) {
 	if err != nil {
 		return evidence.Verdicts{}, fmt.Errorf("grading: %w", err)
 	}
-	verdicts := []evidence.Verdict{}
-	for _, spec := range trial.Graders {
-		verdicts = append(verdicts, verdict(spec, s))
-	}
+	verdicts, spoilt := judge(trial.Graders, s)
 	checkpoints, err := reached(dir, trial)
 	if err != nil {
 		return evidence.Verdicts{}, err
 	}
-	v := classify(trial, verdicts)
-	v.Score, v.Verdicts, v.Attack, v.Checkpoints = mean(v.Class, verdicts), verdicts, attacked(s), checkpoints
-	return gated(stopped(v, trial.Class != ""), trial.Attack), nil
+	v := classify(trial, verdicts, spoilt)
+	v.Score, v.Verdicts, v.Checkpoints = mean(v.Class, verdicts), verdicts, checkpoints
+	v.Attack, spoilt = attacked(s)
+	return gated(stopped(v, trial.Class != ""), trial.Attack, spoilt), nil
+}
+
+// judge runs graders. spoilt reports whether one could not judge because of the agent.
+func judge(graders []evidence.GraderSpec, s *subject) (verdicts []evidence.Verdict, spoilt bool) {
+	verdicts = []evidence.Verdict{}
+	for _, spec := range graders {
+		v, isSpoilt := verdict(spec, s)
+		verdicts, spoilt = append(verdicts, v), spoilt || isSpoilt
+	}
+	return verdicts, spoilt
+}
+
+// unknown returns the class and the reason where graders could not judge.
+func unknown(spoilt bool) (evidence.Class, evidence.Reason) {
+	if spoilt {
+		return evidence.ClassAgentError, evidence.ReasonOutput
+	}
+	return evidence.ClassError, evidence.ReasonEvidence
 }
 
 // reached grades the checkpoints of a trial, each by its own evidence.
@@ -77,18 +94,20 @@ func stopped(v evidence.Verdicts, broke bool) evidence.Verdicts {
 	return v
 }
 
-func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdicts {
+func classify(trial evidence.Trial, verdicts []evidence.Verdict, spoilt bool) evidence.Verdicts {
 	if trial.Class != "" {
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message}
 	}
-	failed, unknown := naming("failed: ", named(verdicts, evidence.VerdictFail)), naming("could not judge: ", named(verdicts, evidence.VerdictError))
+	failed, unjudged := naming("failed: ", named(verdicts, evidence.VerdictFail)), naming("could not judge: ", named(verdicts, evidence.VerdictError))
 	switch {
 	case trial.Miscalled != "":
 		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: joined(trial.Miscalled, trial.Message)}
 	case failed != "":
-		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: joined(failed, unknown, trial.Message)}
-	case unknown != "":
-		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: joined(unknown, trial.Message)}
+		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: joined(failed, unjudged, trial.Message)}
+	case unjudged != "":
+		v := evidence.Verdicts{Message: joined(unjudged, trial.Message)}
+		v.Class, v.Reason = unknown(spoilt)
+		return v
 	}
 	return evidence.Verdicts{Class: evidence.ClassPass}
 }

@@ -254,6 +254,45 @@ func TestClass(t *testing.T) {
 	}
 }
 
+// Evidence that the agent may have spoilt makes the trial the agent's error.
+func TestSpoiltEvidence(t *testing.T) {
+	twice := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`)
+	frame := func(f evidence.Frame) []evidence.Frame {
+		f.Server, f.Conn = "github", "github"
+		return []evidence.Frame{f}
+	}
+	expects := []evidence.GraderSpec{grader("mcp_compliance", `{"server":"github","expect_tools_used":["open"]}`)}
+	uses := []evidence.GraderSpec{grader("tool_calls", `{"min_calls":9}`)}
+	for name, test := range map[string]struct {
+		graders    []evidence.GraderSpec
+		frames     []evidence.Frame
+		gap        string
+		transcript string
+		want       evidence.Class
+	}{
+		"the agent's message":       {expects, frame(evidence.Frame{Dir: evidence.ToServer, Raw: twice}), "", "", evidence.ClassAgentError},
+		"a server's message":        {expects, frame(evidence.Frame{Dir: evidence.ToClient, Truncated: 5}), "", "", evidence.ClassError},
+		"it is not needed":          {nil, frame(evidence.Frame{Dir: evidence.ToServer, Raw: twice}), "", "", evidence.ClassPass},
+		"something failed besides":  {append([]evidence.GraderSpec{grader("text", `{"contains":["no"]}`)}, expects...), frame(evidence.Frame{Dir: evidence.ToServer, Raw: twice}), "", "", evidence.ClassFail},
+		"a transcript with a gap":   {uses, nil, "transcript: 1 line cannot be read", "", evidence.ClassAgentError},
+		"a transcript that is torn": {uses, nil, "", "{", evidence.ClassAgentError},
+		"no final output":           {[]evidence.GraderSpec{grader("text", `{"contains":["no"]}`)}, nil, "final output: no regular file", "", evidence.ClassAgentError},
+		"a tar lost afterwards":     {[]evidence.GraderSpec{grader("file", `{"must_exist":["a"]}`)}, nil, "", "", evidence.ClassError},
+	} {
+		trial := evidence.Trial{Executor: "command", Servers: []evidence.ServerRecord{{Name: "github"}}, Graders: test.graders}
+		if test.gap != "" {
+			trial.Gaps = []string{test.gap}
+		}
+		got, err := gradeIn(lay(t, scene{trial: trial, frames: test.frames, transcript: test.transcript}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Class != test.want {
+			t.Errorf("%s: %s: %s", name, got.Class, got.Message)
+		}
+	}
+}
+
 // What is broken stays broken, whatever evidence is missing.
 func TestFailsWhateverIsMissing(t *testing.T) {
 	torn := evidence.Frame{Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte("{")}

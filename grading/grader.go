@@ -15,12 +15,14 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 var (
 	errEmpty    = errors.New("it checks nothing; add a check: waza schema eval lists those of its type")
 	errEvidence = errors.New("missing evidence")
+	errSpoilt   = fmt.Errorf("%w", errEvidence) // that the agent may have kept from being recorded
 )
 
 // grader is the config of a grader, and judges by it. Its tags say what values it takes; see
@@ -178,22 +180,23 @@ func hold(g grader, files map[string][]byte) error {
 	return nil
 }
 
-// verdict runs one grader.
-func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
-	v := evidence.Verdict{Name: spec.Name, Type: spec.Type, Weight: spec.Weight}
+// verdict runs one grader. spoilt reports whether it could not judge for evidence that the agent may have
+// kept from being recorded.
+func verdict(spec evidence.GraderSpec, s *subject) (v evidence.Verdict, spoilt bool) {
+	v = evidence.Verdict{Name: spec.Name, Type: spec.Type, Weight: spec.Weight}
 	r, err := run(spec, s)
 	if err == nil && len(r.failures) == 0 {
 		err = r.missing
 	}
 	if err != nil {
 		v.Result, v.Feedback = evidence.VerdictError, err.Error()
-		return v
+		return v, errors.Is(err, errSpoilt) && defence.BlamedLosses
 	}
 	if r.missing != nil {
 		r.note("Not everything could be judged: %v.", r.missing)
 	}
 	v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.described()
-	return v
+	return v, false
 }
 
 func run(spec evidence.GraderSpec, s *subject) (report, error) {

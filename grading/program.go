@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 const (
@@ -31,6 +32,7 @@ type ProgramConfig struct {
 	Args    []string          `json:"args,omitempty" jsonschema:"its arguments"`
 	Timeout int               `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"time limit in seconds; default 30"`
 	Image   string            `json:"image,omitempty" jsonschema:"image of its container; default the agent's"`
+	Build   *mcpconfig.Build  `json:"build,omitempty" jsonschema:"source to build the image from, instead of image: a directory or a mapping"`
 	Files   map[string]string `json:"files,omitempty" jsonschema:"files to copy into the working directory of the program: path there to path relative to the eval"`
 }
 
@@ -42,7 +44,7 @@ func (c *ProgramConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: holds a NUL character", argument(i)))
 		}
 	}
-	return errors.Join(append(errs, checkProgram(c.Image, c.Files))...)
+	return errors.Join(append(errs, checkProgram(c.Image, c.Files), c.Build.Validate(c.Image))...)
 }
 
 func argument(i int) string {
@@ -78,7 +80,7 @@ func (c *ProgramConfig) isMissing() bool {
 
 func (c *ProgramConfig) ask() evidence.ProgramAsk {
 	return evidence.ProgramAsk{
-		Image: c.Image, Command: c.Command, Args: c.Args, Files: c.Files, Seconds: cmp.Or(c.Timeout, defaultSeconds),
+		Image: c.Image, Build: c.Build, Command: c.Command, Args: c.Args, Files: c.Files, Seconds: cmp.Or(c.Timeout, defaultSeconds),
 	}
 }
 

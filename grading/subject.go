@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -99,6 +100,9 @@ func (s *subject) of(spec evidence.GraderSpec) *subject {
 // there is a transcript.
 func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	s.transcriptGap = s.kept(evidence.GapTranscript)
+	if why, lost := s.trial.Lost(evidence.GapLines); lost { // the agent's, or the mapping is wrong
+		s.transcriptGap = cmp.Or(s.transcriptGap, fmt.Errorf("%w: %s", errEvidence, why))
+	}
 	_, err := os.Stat(filepath.Join(string(s.dir), evidence.TranscriptFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		switch s.trial.Executor {
@@ -112,15 +116,16 @@ func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	}
 	transcript, err := s.dir.Transcript()
 	if err != nil {
-		s.transcriptGap = fmt.Errorf("%w: %s", errEvidence, s.explain(err))
+		s.transcriptGap = fmt.Errorf("%w: %s", errSpoilt, s.explain(err))
 	}
 	return transcript, true
 }
 
-// kept returns an error where evidence of a kind is missing.
+// kept returns an error where evidence of a kind is missing. What else than the agent could have caused it
+// ended the trial as infra.
 func (s *subject) kept(kind string) error {
 	if why, lost := s.trial.Lost(kind); lost {
-		return fmt.Errorf("%w: %s", errEvidence, why)
+		return fmt.Errorf("%w: %s", errSpoilt, why)
 	}
 	return nil
 }
@@ -136,7 +141,11 @@ func (s *subject) explain(err error) string {
 func (s *subject) seen(servers ...string) error {
 	for _, gap := range s.gaps {
 		if len(servers) == 0 || gap.Server == "" || slices.Contains(servers, gap.Server) {
-			return fmt.Errorf("%w: %s", errEvidence, gap)
+			missing := errEvidence
+			if gap.OfAgent {
+				missing = errSpoilt
+			}
+			return fmt.Errorf("%w: %s", missing, gap)
 		}
 	}
 	return nil
@@ -285,7 +294,7 @@ func (s *subject) answer(what, into any) error {
 		return err
 	}
 	for _, step := range s.steps {
-		if step.Grader != ask.Grader || step.Kind != ask.Kind || !capture.Equal(step.Ask, raw) {
+		if step.Grader != ask.Grader || step.Kind != ask.Kind || !jsontext.Same(step.Ask, raw) {
 			continue
 		}
 		if step.Error != "" {

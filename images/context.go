@@ -2,14 +2,19 @@ package images
 
 import (
 	"archive/tar"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -24,6 +29,8 @@ type Network struct {
 	CA []byte
 	// Env holds settings of npm and pip, such as NPM_CONFIG_REGISTRY.
 	Env map[string]string
+	// NPMRC holds npm's settings of registries for scopes, as in an .npmrc.
+	NPMRC string
 	// Proxy holds proxy settings, such as HTTPS_PROXY, in upper and lower case.
 	Proxy map[string]string
 }
@@ -47,6 +54,8 @@ type Buildable interface {
 	fmt.Stringer
 	Tag() string
 	Context(Network) (Context, error)
+	// Registry returns where a build gets packages from, for people; empty if its Dockerfile says so itself.
+	Registry(Network) string
 	// Below returns the image that it is built on and that has to be built first, or nil.
 	Below() Buildable
 }
@@ -67,6 +76,95 @@ func (s *Source) Below() Buildable {
 	return s.Packages
 }
 
+// Registry implements [Buildable].
+func (i Image) Registry(n Network) string {
+	return n.registry(i.by())
+}
+
+// by returns whose settings a build of the image gets.
+func (i Image) by() Recipe {
+	if i.Package.Ecosystem == mcpconfig.PyPI {
+		return ByPython
+	}
+	return ByNode
+}
+
+// Registry implements [Buildable].
+func (s *Source) Registry(n Network) string {
+	where := n.registry(s.recipe)
+	for _, named := range []struct {
+		recipe Recipe
+		file   string
+		says   *regexp.Regexp
+	}{
+		{ByNode, ".npmrc", regexp.MustCompile(`registry`)}, {ByPython, "requirements.txt", regexp.MustCompile(`index-url|find-links`)},
+		{ByPython, "pyproject.toml", regexp.MustCompile(`tool\.uv\.(?:index|sources)`)}, {ByPython, "uv.toml", regexp.MustCompile(`index`)},
+	} {
+		if named.recipe != s.recipe && (named.recipe != ByNode || s.recipe != byPackages) {
+			continue
+		}
+		for _, dir := range slices.Compact([]string{s.dir, filepath.Join(s.dir, s.main)}) {
+			data, err := files.Read(filepath.Join(dir, named.file), maxWorkspace)
+			if err == nil && named.says.Match(data) {
+				where += " and where " + named.file + " says"
+				break
+			}
+		}
+	}
+	return where
+}
+
+// registry returns the hosts of the registries that a recipe asks.
+func (n Network) registry(by Recipe) string {
+	variable, usual, separators := "", "", " \t"
+	switch by {
+	case ByNode, byPackages:
+		variable, usual = "NPM_CONFIG_REGISTRY", "npm's own registry"
+	case ByGo:
+		variable, usual = "GOPROXY", "Go's own module proxy"
+		separators = ",|"
+	case ByPython:
+		variable, usual = "PIP_INDEX_URL", "PyPI"
+	default:
+		return ""
+	}
+	where := cmp.Or(hosts(n.Env[variable], separators), usual)
+	if extra := n.Env["PIP_EXTRA_INDEX_URL"]; by == ByPython && extra != "" {
+		where += " and " + hosts(extra, separators)
+	}
+	return where
+}
+
+// hosts returns a list of URLs and words such as direct with no more of each URL than its host: a name, a
+// password or a path may be a login.
+func hosts(list, separators string) string {
+	var all []string
+	for _, address := range strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
+		switch u, err := url.Parse(address); {
+		case err == nil && u.Scheme != "" && u.Opaque == "":
+			address = u.Scheme + "://" + u.Host + "/"
+		case address != "direct" && address != "off":
+			address = "an address that is not a URL"
+		}
+		all = append(all, address)
+	}
+	return strings.Join(all, " and ")
+}
+
+// of returns the settings that a recipe's program understands, without those of others.
+func (n Network) of(by Recipe) Network {
+	own := map[Recipe]*regexp.Regexp{ByNode: regexp.MustCompile(`^NPM_`), ByPython: regexp.MustCompile(`^PIP_`), ByGo: regexp.MustCompile(`^GO`)}
+	if by == byPackages {
+		by = ByNode
+	}
+	n.Env = maps.Clone(n.Env)
+	maps.DeleteFunc(n.Env, func(name, _ string) bool { return own[by] == nil || !own[by].MatchString(name) })
+	if by != ByNode {
+		n.NPMRC = ""
+	}
+	return n
+}
+
 // ManifestPath is the file with the resolved versions in an image built from
 // [Image.ResolveContext].
 const ManifestPath = "/manifest.json"
@@ -79,7 +177,7 @@ func (i Image) Context(n Network) (Context, error) {
 	if i.Entry == nil {
 		return Context{}, fmt.Errorf("%s is not resolved yet", i)
 	}
-	c := newContext(i.Base, i.files(), n, nil)
+	c := newContext(i.Base, i.files(), n.of(i.by()), nil)
 	c.Labels = i.Labels()
 	return c, nil
 }
@@ -105,13 +203,13 @@ func (i Image) ResolveContext(lock *Lock, n Network) Context {
 			{"args", exports(i.Args)},
 			{"requirements.txt", i.wantedPyPI()},
 			{"constraints.txt", lock.constraints(i.Package)},
-		}, n, nil)
+		}, n.of(ByPython), nil)
 	}
 	return newContext(i.Base, []file{
 		{"Dockerfile", recipeFile("npm/resolve.Dockerfile")},
 		{"args", exports(i.Args)},
 		{"package.json", i.wantedNPM()},
-	}, n, nil)
+	}, n.of(ByNode), nil)
 }
 
 // recipeFile returns an embedded file.
@@ -124,6 +222,9 @@ func recipeFile(name string) string {
 // and what more writes, if not nil.
 func newContext(base string, files []file, n Network, more func(*tar.Writer) error) Context {
 	files = append(slices.Clone(files), file{"network/ca.pem", string(n.CA)}, file{"network/env", n.script()})
+	if n.NPMRC != "" {
+		files = append(files, file{"network/npmrc", n.NPMRC})
+	}
 	args := maps.Clone(n.Proxy)
 	if args == nil {
 		args = map[string]string{}
@@ -153,6 +254,9 @@ func (n Network) script() string {
 		for _, name := range []string{"NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE"} {
 			env[name] = "/network/ca.pem"
 		}
+	}
+	if n.NPMRC != "" {
+		env["NPM_CONFIG_USERCONFIG"] = "/network/npmrc"
 	}
 	return exports(env)
 }

@@ -113,18 +113,37 @@ func TestTag(t *testing.T) {
 	}
 }
 
+// A build says which hosts it gets packages from, and not what may be a login.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	n := images.Network{Env: map[string]string{"NPM_CONFIG_REGISTRY": "https://u:p@r.example/token/", "PIP_INDEX_URL": "u:p@r.example", "PIP_EXTRA_INDEX_URL": "https://token@a.example?token https://b.example:8443"}}
+	for want, i := range map[string]images.Image{
+		"https://r.example/": imageOf(t, nil, "npx", "x"),
+		"an address that is not a URL and https://a.example/ and https://b.example:8443/": imageOf(t, nil, "uvx", "x"),
+	} {
+		if got := i.Registry(n); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := imageOf(t, nil, "npx", "x").Registry(images.Network{}); got != "npm's own registry" {
+		t.Error(got)
+	}
+}
+
 // What a build needs of the network is in its context, and decides nothing.
 func TestContext(t *testing.T) {
-	for _, i := range []images.Image{first(resolved(t, npmManifest, "npx", "@a/tool")), first(resolved(t, pypiManifest, "uvx", "my-tool"))} {
+	for setting, i := range map[string]images.Image{"NPM_CONFIG_REGISTRY": first(resolved(t, npmManifest, "npx", "@a/tool")), "PIP_INDEX_URL": first(resolved(t, pypiManifest, "uvx", "my-tool"))} {
 		tag := i.Tag()
 		c, err := i.Context(images.Network{
-			CA: []byte("PEM"), Env: map[string]string{"NPM_CONFIG_REGISTRY": "https://u:p'w@r.example/"}, Proxy: map[string]string{"HTTPS_PROXY": "http://p.example"},
+			CA: []byte("PEM"), Env: map[string]string{setting: "https://u:p'w@r.example/", "GOPROXY": "https://others.r.example/"}, Proxy: map[string]string{"HTTPS_PROXY": "http://p.example"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		files := unpack(t, c)
-		if want := "export NODE_EXTRA_CA_CERTS='/network/ca.pem'\nexport NPM_CONFIG_REGISTRY='https://u:p'\\''w@r.example/'\nexport PIP_CERT='/network/ca.pem'\nexport SSL_CERT_FILE='/network/ca.pem'\n"; files["network/env"] != want {
+		want := []string{"export NODE_EXTRA_CA_CERTS='/network/ca.pem'\n", "export PIP_CERT='/network/ca.pem'\n", "export SSL_CERT_FILE='/network/ca.pem'\n", "export " + setting + "='https://u:p'\\''w@r.example/'\n"}
+		slices.Sort(want)
+		if files["network/env"] != strings.Join(want, "") {
 			t.Errorf("env %q", files["network/env"])
 		}
 		if diff := cmp.Diff(map[string]string{"BASE": i.Base, "HTTPS_PROXY": "http://p.example"}, c.Args); diff != "" || i.Tag() != tag {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/files"
@@ -23,6 +24,9 @@ import (
 // SourceRepository is the repository on an engine of images built from source.
 const SourceRepository = "waza-source"
 
+// SourceDir is the directory of the source in an image that a recipe builds.
+const SourceDir = "/opt/server"
+
 // DefaultGo is the default base image of Go projects.
 const DefaultGo = "golang:1.26-bookworm"
 
@@ -30,6 +34,7 @@ const DefaultGo = "golang:1.26-bookworm"
 type Source struct {
 	dir    string // absolute
 	name   string // name in messages
+	main   string // path in dir of the project that is the server
 	build  mcpconfig.Build
 	recipe Recipe
 	base   string   // empty with a Dockerfile
@@ -62,7 +67,7 @@ const (
 func (r Recipe) files() []string {
 	switch r {
 	case ByNode:
-		return []string{"source/fetch.sh", "source/start.js", "npm/rebuild.js"}
+		return []string{"source/fetch.sh", "source/scripts.sh", "source/local.js", "source/start.js", "npm/rebuild.js"}
 	case byPackages:
 		return []string{"source/fetch.sh"}
 	case ByGo:
@@ -73,37 +78,104 @@ func (r Recipe) files() []string {
 	return nil
 }
 
-// FindRecipe returns how to build an image from a directory. If dockerfile is empty it is
-// Dockerfile if that exists, otherwise the recipe of the language whose manifest is there.
-// Errors are single sentences.
-func FindRecipe(dir, dockerfile string) (Recipe, error) {
+// Main is the variable of a build that names the server's project, if that is not the directory itself
+// but below it, as in a workspace. In Go it may also be a package of the module.
+const Main = "MAIN"
+
+// FindRecipe returns how to build an image from a directory, as b says. If b.Dockerfile is empty it is
+// Dockerfile if that exists, otherwise the recipe of the language whose manifest is there. It refuses
+// a project whose packages would come from elsewhere than its manifests say. Errors are single sentences.
+func FindRecipe(dir string, b mcpconfig.Build) (Recipe, error) {
+	recipe, _, err := findRecipe(dir, b)
+	return recipe, err
+}
+
+// findRecipe also returns the path of the server's project in dir.
+func findRecipe(dir string, b mcpconfig.Build) (by Recipe, main string, err error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("directory %s does not exist", dir)
+		return "", "", fmt.Errorf("directory %s does not exist", dir)
 	case err != nil:
-		return "", fmt.Errorf("directory %s cannot be read: %w", dir, err)
+		return "", "", fmt.Errorf("directory %s cannot be read: %w", dir, err)
 	case !info.IsDir():
-		return "", fmt.Errorf("%s is not a directory", dir)
+		return "", "", fmt.Errorf("%s is not a directory", dir)
 	}
 	has := func(name string) bool {
 		info, err := os.Stat(filepath.Join(dir, name))
 		return err == nil && !info.IsDir()
 	}
-	if dockerfile != "" && !has(dockerfile) {
-		return "", fmt.Errorf("%s has no file %s", dir, dockerfile)
+	main = "."
+	if at := path.Clean(filepath.ToSlash(b.Args[Main])); fs.ValidPath(at) && len(Manifests(os.DirFS(filepath.Join(dir, at)))) > 0 {
+		main = at
 	}
-	if dockerfile != "" || has("Dockerfile") {
-		return ByDockerfile, nil
+	if b.Dockerfile != "" && !has(b.Dockerfile) {
+		return "", "", fmt.Errorf("%s has no file %s", dir, b.Dockerfile)
 	}
-	switch found := Manifests(os.DirFS(dir)); len(found) {
+	if b.Dockerfile != "" || main == "." && has("Dockerfile") {
+		return ByDockerfile, ".", nil
+	}
+	project := filepath.Join(dir, main)
+	switch found := Manifests(os.DirFS(project)); len(found) {
 	case 0:
-		return "", fmt.Errorf("%s has no Dockerfile, and no package.json, go.mod, pyproject.toml or requirements.txt to build it without one; add a Dockerfile", dir)
+		return "", "", fmt.Errorf("%s has no Dockerfile, and no package.json, go.mod, pyproject.toml or requirements.txt to build it without one; add a Dockerfile", dir)
 	case 1:
-		return found[0].Recipe, nil
+		if named := b.Args[Main]; named != "" && path.Clean(named) != main && found[0].Recipe != ByGo {
+			return "", "", fmt.Errorf("%s names %q, which has no package.json or pyproject.toml in %s; correct its path", Main, named, dir)
+		}
+		return found[0].Recipe, main, checkOrigin(dir, project, b, found[0].Recipe)
 	default:
-		return "", fmt.Errorf("%s has %s and %s, and no Dockerfile that says which of them is the server; add one", dir, found[0].Name, found[1].Name)
+		return "", "", fmt.Errorf("%s has %s and %s, and no Dockerfile that says which of them is the server; add one", project, found[0].Name, found[1].Name)
 	}
+}
+
+// checkOrigin returns an error if a project in dir, built by a recipe, would get packages from elsewhere
+// than its manifests say.
+func checkOrigin(dir, project string, b mcpconfig.Build, by Recipe) error {
+	w, err := FindWorkspace(project, by)
+	if err != nil {
+		return err
+	}
+	real, err := realPath(dir)
+	if err != nil {
+		return err
+	}
+	realProject, err := realPath(project)
+	if err != nil {
+		return err
+	}
+	root, err := filepath.Rel(real, w.Root)
+	if err != nil {
+		return err
+	}
+	context := filepath.Join(b.Context, root)
+	if w.Needs != "" {
+		return fmt.Errorf("%s in %s says where the packages of %s come from, which only %s understands; write a Dockerfile in %[2]s that runs it, and build from there, as in build: %[2]s", w.File, context, project, w.Needs)
+	}
+	if !filepath.IsLocal(root) {
+		below, err := filepath.Rel(w.Root, realProject)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%s belongs to the workspace of %s in %s, and built alone would get the workspace's other packages from a registry, where strangers may have taken their names; build from there, as in build: {context: %[3]s, args: {%[4]s: ./%[5]s}}", project, w.File, context, Main, filepath.ToSlash(below))
+	}
+	name, manifest, err := leadsOut(real, realProject, by)
+	if err != nil || name == "" {
+		return err
+	}
+	if filepath.IsAbs(name) || strings.HasPrefix(name, "~") {
+		return fmt.Errorf("%s of %s names %q, which is not there in a build; name it by a path from the project", manifest, project, name)
+	}
+	both := realProject
+	for !strings.HasPrefix(filepath.Join(realProject, name)+"/", strings.TrimSuffix(both, "/")+"/") {
+		both = filepath.Dir(both)
+	}
+	up, errUp := filepath.Rel(real, both)
+	down, errDown := filepath.Rel(both, realProject)
+	if err := errors.Join(errUp, errDown); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s of %s names %q, which leads out of what is built; build from the directory that has both, as in build: {context: %s, args: {%s: ./%s}}", manifest, project, name, filepath.ToSlash(filepath.Join(b.Context, up)), Main, filepath.ToSlash(down))
 }
 
 // Manifest is a file that identifies the language of a project.
@@ -139,7 +211,10 @@ func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string, outpu
 		}
 		s.omit = append(s.omit, abs)
 	}
-	if s.recipe, err = FindRecipe(dir, b.Dockerfile); err != nil {
+	if slices.ContainsFunc(strings.Split(filepath.ToSlash(s.dir), "/"), isGit) {
+		return nil, fmt.Errorf("%s is in a .git, which never enters a build; build from another directory", dir)
+	}
+	if s.recipe, s.main, err = findRecipe(dir, b); err != nil {
 		return nil, err
 	}
 	switch s.recipe {
@@ -168,23 +243,17 @@ func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string, outpu
 
 // packages returns the image of a Node.js project's packages, or nil.
 func (s *Source) packages() *Source {
-	var project struct {
-		Workspaces                                          any
-		Dependencies, DevDependencies, OptionalDependencies map[string]string
-	}
 	data, err := files.Read(filepath.Join(s.dir, "package.json"), maxManifest)
-	if err != nil || json.Unmarshal(data, &project) != nil || project.Workspaces != nil {
+	if err != nil || s.main != "." || hasNPM(data, ".") {
 		return nil
 	}
-	wanted := 0
-	for _, versions := range []map[string]string{project.Dependencies, project.DevDependencies, project.OptionalDependencies} {
-		for _, version := range versions {
-			if wanted++; strings.ContainsAny(version, ":/") && !strings.HasPrefix(version, "npm:") { // such as file:../other
-				return nil
-			}
+	versions := versionsIn(data)
+	for _, version := range versions {
+		if strings.ContainsAny(version, ":/") && !strings.HasPrefix(version, "npm:") { // such as file:../other
+			return nil
 		}
 	}
-	if wanted == 0 {
+	if len(versions) == 0 {
 		return nil
 	}
 	p := *s
@@ -221,6 +290,14 @@ func (s *Source) Tag() string {
 	}{s.base, s.digest, mcpconfig.Build{Dockerfile: s.build.Dockerfile, Target: s.build.Target, Args: s.build.Args}, s.files()})
 	sum := sha256.Sum256(content)
 	return SourceRepository + ":" + hex.EncodeToString(sum[:12])
+}
+
+// TagOr returns the reference of the image, or other if s is nil.
+func (s *Source) TagOr(other string) string {
+	if s == nil {
+		return other
+	}
+	return s.Tag()
 }
 
 // Labels returns the labels of the image. It does not belong to a run.
@@ -263,7 +340,7 @@ func (s *Source) Context(n Network) (Context, error) {
 		maps.Copy(c.Args, n.Proxy)
 		maps.Copy(c.Args, s.build.Args)
 	} else {
-		c = newContext(s.base, s.files(), n, files)
+		c = newContext(s.base, s.files(), n.of(s.recipe), files)
 	}
 	if s.recipe == ByNode {
 		c.Args["PACKAGES"] = s.base

@@ -50,7 +50,7 @@ func source(t *testing.T, dir string, b mcpconfig.Build, omit ...string) *images
 // links as links.
 func TestSource_Files(t *testing.T) {
 	all := map[string]string{
-		".git/config": "token", ".env": "TOKEN=1", "sub/.env": "TOKEN=2", ".env.local": "TOKEN=3", ".mcp.json": "token", "sub/mcp.json": "token", ".vscode/mcp.json": "token", ".cursor/mcp.json": "token", ".waza/runs/1/run.json": "{}", "waza.lock": "{}",
+		".git/config": "token", "sub/.git": "gitdir: ../.git/modules/sub", "sub/.GIT/config": "token", ".env": "TOKEN=1", "sub/.env": "TOKEN=2", ".env.local": "TOKEN=3", ".netrc": "token", "sub/.aws/credentials": "token", ".ssh/id_rsa": "token", ".docker/config.json": "token", ".pypirc": "token", ".git-credentials": "token", ".mcp.json": "token", "sub/mcp.json": "token", ".vscode/mcp.json": "token", ".cursor/mcp.json": "token", ".waza/runs/1/run.json": "{}", "waza.lock": "{}",
 		"server.js": "1", "eval.yaml": "answers", "tasks/a.yaml": "answers", "sub/a.js": "2", "link": "->sub/a.js", "sub/up": "->../server.js", "empty/.keep": "",
 		"node_modules/x/index.js": "3", "docs/a.md": "4", "docs/b.md": "5", ".npmrc": "",
 	}
@@ -70,7 +70,7 @@ func TestSource_Files(t *testing.T) {
 			".npmrc Dockerfile docs/ docs/a.md docs/b.md empty/ empty/.keep link node_modules/ node_modules/x/ node_modules/x/index.js server.js sub/ sub/a.js sub/up"},
 		"ignored": {map[string]string{"Dockerfile": "FROM scratch", ".dockerignore": "*\n!server.js\n!docs/b.md\n# no\n"}, mcpconfig.Build{},
 			".dockerignore Dockerfile docs/b.md server.js"},
-		"taken back": {map[string]string{"Dockerfile": "FROM scratch", ".dockerignore": "**\n!sub/.env\n"}, mcpconfig.Build{},
+		"taken back": {map[string]string{"Dockerfile": "FROM scratch", ".dockerignore": "**\n!sub/.env\n!**/.git\n!**/.git/**\n!.git/config\n"}, mcpconfig.Build{},
 			".dockerignore Dockerfile sub/.env"},
 		"Dockerfile elsewhere": {map[string]string{"docker/it": "FROM scratch", "docker/it.dockerignore": "*", ".dockerignore": "nothing"}, mcpconfig.Build{Dockerfile: "docker/it"},
 			".dockerignore docker/ docker/it"},
@@ -201,8 +201,7 @@ func TestSource_Packages(t *testing.T) {
 		return source(t, project(t, files), mcpconfig.Build{}).Packages
 	}
 	for _, manifest := range []string{
-		`{}`, `[]`, `{"dependencies": {}}`, `{"dependencies": {"a": "1", "b": "file:../b"}}`, `{"dependencies": {"b": "./b"}}`,
-		`{"devDependencies": {"b": "workspace:*"}}`, `{"workspaces": ["b"], "dependencies": {"a": "1"}}`, `{"dependencies": {"b": "of/github"}}`,
+		`{}`, `[]`, `{"dependencies": {}}`, `{"dependencies": {"a": "1", "b": "file:b"}}`, `{"dependencies": {"b": "./b"}}`, `{"workspaces": ["b"], "dependencies": {"a": "1"}}`, `{"dependencies": {"b": "of/github"}}`,
 	} {
 		if p := of(map[string]string{"package.json": manifest}); p != nil {
 			t.Errorf("%s has an image of packages", manifest)
@@ -255,10 +254,15 @@ func TestSource_Mistakes(t *testing.T) {
 		"two":           {map[string]string{"go.mod": "", "package.json": ""}, mcpconfig.Build{}, "has package.json and go.mod, and no Dockerfile"},
 		"no file":       {map[string]string{"go.mod": ""}, mcpconfig.Build{Dockerfile: "it"}, "has no file it"},
 		"target":        {map[string]string{"go.mod": ""}, mcpconfig.Build{Target: "t"}, "target is a stage of a Dockerfile"},
+		"in .git":       {map[string]string{".git/Dockerfile": "FROM x", "go.mod": ""}, mcpconfig.Build{}, "never enters a build"},
 		"bad pattern":   {map[string]string{"go.mod": "", ".dockerignore": "[a"}, mcpconfig.Build{}, "has an invalid pattern"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := images.ReadSource(project(t, tc.files), tc.build, images.Bases{}, nil)
+			dir := project(t, tc.files)
+			if name == "in .git" {
+				dir = filepath.Join(dir, ".git")
+			}
+			_, err := images.ReadSource(dir, tc.build, images.Bases{}, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}

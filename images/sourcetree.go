@@ -35,7 +35,8 @@ const (
 // written by waza, files that a recipe creates itself, and the patterns in .dockerignore,
 // which can also include files again.
 func (s *Source) ignored(root *os.Root) (*patternmatcher.PatternMatcher, error) {
-	patterns := []string{"**/.git", "**/.env", "**/.env.*", "**/.mcp.json", "**/mcp.json", "**/.vscode", "**/.cursor", "**/.waza", "**/" + LockName}
+	patterns := []string{"**/.env", "**/.env.*", "**/.mcp.json", "**/mcp.json", "**/.vscode", "**/.cursor", "**/.waza", "**/" + LockName}
+	patterns = append(patterns, "**/.netrc", "**/.pypirc", "**/.git-credentials", "**/.aws", "**/.docker", "**/.ssh")
 	if s.recipe != ByDockerfile {
 		patterns = append(patterns, "**/node_modules", "**/.venv", "**/venv", "**/__pycache__")
 	}
@@ -95,6 +96,12 @@ func (s *Source) pack(w *tar.Writer) (digest string, marks []mark, err error) {
 		if err != nil || name == "." || len(s.only) > 0 && !slices.Contains(s.only, name) {
 			return err
 		}
+		if isGit(name) { // its configuration may hold a token, which no .dockerignore can give away
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
 		omitted := slices.Contains(s.omit, filepath.Join(s.dir, name)) || s.isOutput(entry)
 		switch {
 		case entry.IsDir() && (omitted || isRun(root, name)):
@@ -116,6 +123,9 @@ func (s *Source) pack(w *tar.Writer) (digest string, marks []mark, err error) {
 	}
 	return hex.EncodeToString(p.digest.Sum(nil)), p.marks, nil
 }
+
+// isGit reports whether a path is of git's own files, also on a file system that ignores case.
+func isGit(name string) bool { return strings.EqualFold(path.Base(name), ".git") }
 
 // isOutput reports whether waza's own output goes to a file.
 func (s *Source) isOutput(entry fs.DirEntry) bool {

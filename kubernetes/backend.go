@@ -26,13 +26,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/retry"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 const (
@@ -49,18 +48,18 @@ type Options struct {
 	// Resume means that a run of this id has died, and is resumed. Open fails with
 	// sandbox.ErrAlive if it has not.
 	Resume bool
-	Config eval.Kubernetes
+	Config kube.Settings
 	Images guests.Images
 	// AllowWeak names the attacks that may get out of pods.
 	AllowWeak []string
 	Say       func(string) // is called with what a person should know; nil for nobody
 }
 
-// Backend runs trials on a cluster. It implements runner.Backend, and those of its optional
+// Backend runs sandboxes on a cluster. It implements sandbox.Backend, and those of the optional
 // interfaces that a cluster can.
 type Backend struct {
 	run       string
-	config    eval.Kubernetes
+	config    kube.Settings
 	images    guests.Images
 	weak      []string
 	rest      *rest.Config
@@ -74,6 +73,10 @@ type Backend struct {
 	room      *room
 	users     guests.Pool
 	count     atomic.Int64 // of pods' names
+	// sharesUsers is why pods are not given user namespaces; nil while they are.
+	sharesUsers atomic.Pointer[string]
+	givesUsers  atomic.Bool  // some pod has a user namespace
+	askedEvents atomic.Int64 // when events were last asked for, in nanoseconds
 
 	mu   sync.Mutex
 	live map[*trialSandbox]bool // guarded by mu
@@ -83,13 +86,14 @@ type Backend struct {
 }
 
 var _ interface {
+	sandbox.Backend
 	sandbox.Reconnector
 	sandbox.HostProber
 } = (*Backend)(nil)
 
 // connect reads the client's configuration as kubectl does, or that of the pod we run in, and
 // returns the namespace too.
-func connect(c eval.Kubernetes) (*rest.Config, kubernetes.Interface, string, error) {
+func connect(c kube.Settings) (*rest.Config, kubernetes.Interface, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
 	config, err := loaded.ClientConfig()
@@ -102,7 +106,7 @@ func connect(c eval.Kubernetes) (*rest.Config, kubernetes.Interface, string, err
 }
 
 // nameOf returns the name of the namespace of trials.
-func nameOf(c eval.Kubernetes) string { return cmp.Or(c.Namespace, "waza") }
+func nameOf(c kube.Settings) string { return cmp.Or(c.Namespace, "waza") }
 
 // ErrNotConfigured is the error where nothing says which cluster is meant.
 var ErrNotConfigured = errors.New("no cluster is configured")
@@ -133,15 +137,14 @@ func (b *Backend) open(ctx context.Context, o Options) error {
 		return fmt.Errorf("the cluster at %s does not answer: %w", b.rest.Host, err)
 	}
 	b.version = version.GitVersion
-	if lacking, err := lackingRights(ctx, b.client, b.namespace, rights()); err == nil && len(lacking) > 0 {
+	if lacking, err := lackingRights(ctx, b.client, b.namespace); err == nil && len(lacking) > 0 {
 		return fmt.Errorf("%s; have an administrator bind you to the role that waza doctor --on kubernetes --print prints", lacking.in(b.namespace))
 	}
 	if b.lease, err = takeLease(ctx, b.client, b.namespace, o.Run, o.Resume); err != nil {
 		return err
 	}
 	b.policy.take(nil)
-	name := func(pod *corev1.Pod) string { return pod.Name }
-	if b.watch, err = startWatch(ctx, b.client, b.namespace, labelRun+"="+o.Run, name, b.policy.take); err != nil {
+	if b.watch, err = startWatch(ctx, b.client, b.namespace, labelRun+"="+o.Run, b.policy.take); err != nil {
 		return fmt.Errorf("watch the namespace %s: %w", b.namespace, err)
 	}
 	if why := b.policy.broken(); why != "" {
@@ -173,13 +176,14 @@ func (b *Backend) Close(ctx context.Context) error {
 	return b.closeErr
 }
 
-// Prepare fails if the cluster lacks an image of the trials, or trials need what pods cannot have.
-func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string)) error {
-	if missing := b.images.Missing(trials); len(missing) > 0 {
+// Prepare implements sandbox.Backend. It fails if the cluster lacks an image, or sandboxes need what
+// pods cannot have.
+func (b *Backend) Prepare(_ context.Context, all []*sandbox.Spec, _ func(string)) error {
+	if missing := b.images.Missing(all); len(missing) > 0 {
 		return fmt.Errorf("the cluster has no image %s; run waza images push for this eval again", strings.Join(missing, ", "))
 	}
-	for _, t := range trials {
-		if t.Network == "bridge" {
+	for _, s := range all {
+		if s.Network == sandbox.NetworkBridge {
 			return errBridge
 		}
 	}
@@ -188,25 +192,25 @@ func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string
 
 var errBridge = errors.New("pods of a trial have no network between them: leave config.isolation.network out, or set it to airtight")
 
-// Open implements trial.Backend.
-func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+// Open implements sandbox.Opener.
+func (b *Backend) Open(ctx context.Context, t *sandbox.Spec, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	if why := b.policy.broken(); why != "" {
 		return nil, fmt.Errorf("%w: %w", sandbox.ErrEngineGone, explain(b.namespace, why))
 	}
 	if err := b.room.exhausted(); err != nil {
 		return nil, fmt.Errorf("%w: %w", sandbox.ErrEngineGone, err)
 	}
-	if t.Network == "bridge" {
+	if t.Network == sandbox.NetworkBridge {
 		return nil, errBridge
 	}
 	open := func(alone bool) (sandbox.Sandbox, error) { return b.openPods(ctx, t, observe, &share{alone: alone}) }
-	if isProbe(t) { // those of a certificate are not closed for others
+	if t.Probe { // those of a certificate are not closed for others
 		return open(true)
 	}
 	return b.room.open(ctx, b, open)
 }
 
-func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evidence.Event), room *share) (sandbox.Sandbox, error) {
+func (b *Backend) openPods(ctx context.Context, t *sandbox.Spec, observe func(evidence.Event), room *share) (sandbox.Sandbox, error) {
 	pods, err := planTrial(t, b.planInput())
 	if err != nil {
 		for _, p := range pods {
@@ -215,7 +219,7 @@ func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evid
 		return nil, err
 	}
 	s := &trialSandbox{
-		Sandbox: guests.Sandbox{Trial: t, Report: observe, Servers: guests.Airtight},
+		Sandbox: guests.Sandbox{Spec: t, Report: observe, Servers: guests.Airtight},
 		backend: b, plan: pods, pods: map[string]*startedPod{},
 	}
 	if err := s.apply(ctx, room); err != nil {
@@ -229,7 +233,7 @@ func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evid
 }
 
 func (b *Backend) planInput() planInput {
-	return planInput{run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.users.Get, newName: b.newName}
+	return planInput{run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.users.Get, newName: b.newName, ownUsers: b.sharesUsers.Load() == nil}
 }
 
 func (b *Backend) newName() string {
@@ -250,7 +254,7 @@ func (b *Backend) busy() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.live {
-		if !s.Trial.ServersOnly {
+		if s.Spec.Lifetime == sandbox.LifeOfTrial {
 			return true
 		}
 	}
@@ -308,8 +312,8 @@ func (b *Backend) Resolve(_ context.Context, i images.Image, _ *images.Lock) (im
 // has the walls of every other except for its network.
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	in := b.planInput()
-	in.config.RemoveInterface = false
-	p, err := in.plan(&plan.Trial{Task: "waza-probe", Number: 1}, plan.NamedContainer{Name: "host", Role: "host-probe", Container: sandbox.Container{CPUs: 0.1, Memory: 128 << 20}})
+	in.config.RemoveInterface, in.ownUsers = false, false
+	p, err := in.plan(&sandbox.Spec{Task: "waza-probe", Number: 1, Probe: true}, sandbox.ContainerSpec{Name: "host", Role: "host-probe", Container: sandbox.Container{CPUs: 0.1, Memory: 128 << 20}})
 	if err != nil {
 		return nil, err
 	}

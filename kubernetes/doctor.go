@@ -3,23 +3,27 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // rights are what a runner may do in the namespace of trials, and needs.
 func rights() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create", "delete", "list", "watch"}},
-		{APIGroups: []string{""}, Resources: []string{"pods/attach", "pods/log"}, Verbs: []string{"create", "get"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/attach"}, Verbs: []string{"create", "get"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "delete", "get", "list", "patch"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases/finalizers"}, Verbs: []string{"update"}},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: []string{"list", "watch"}},
@@ -28,7 +32,7 @@ func rights() []rbacv1.PolicyRule {
 
 // namespaceOf returns the namespace of trials. Pods of trials keep to the restricted level; the
 // init container that removes interfaces does not.
-func namespaceOf(c eval.Kubernetes) *corev1.Namespace {
+func namespaceOf(c kube.Settings) *corev1.Namespace {
 	level := "restricted"
 	if c.RemoveInterface {
 		level = "privileged"
@@ -39,44 +43,77 @@ func namespaceOf(c eval.Kubernetes) *corev1.Namespace {
 	}
 }
 
-// launcherRights returns the rights that starting runners of shards needs in their namespace.
-func launcherRights() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create", "delete", "patch"}},
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
-		{APIGroups: []string{""}, Resources: []string{"pods/attach"}, Verbs: []string{"create", "get"}},
-		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get"}},
-	}
-}
-
-// rbac is the group of roles.
-const rbac = "rbac.authorization.k8s.io"
-
-func role(namespace, name string, rules []rbacv1.PolicyRule) *rbacv1.Role {
+// role returns the role of who runs evals.
+func role(namespace string) *rbacv1.Role {
 	return &rbacv1.Role{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbac + "/v1", Kind: "Role"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Rules: rules,
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
+		ObjectMeta: metav1.ObjectMeta{Name: "waza-runner", Namespace: namespace}, Rules: rights(),
 	}
 }
 
-// Manifests returns, as YAML, all that an administrator installs once for runs: the namespace, its
-// policy, and a role for who runs evals. With shards these are also the namespace of their
-// runners, whose service account has that role, and a role for who starts them.
-func Manifests(c eval.Kubernetes, shards bool) (string, error) {
-	namespace := namespaceOf(c)
-	objects := []any{namespace, denyAll(namespace.Name), role(namespace.Name, runnersAccount, rights())}
-	if shards {
-		runners := namespaceOf(eval.Kubernetes{Namespace: runnersOf(c)})
-		objects = append(objects, runners, &corev1.ServiceAccount{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
-			ObjectMeta: metav1.ObjectMeta{Name: runnersAccount, Namespace: runners.Name},
-		}, &rbacv1.RoleBinding{
-			TypeMeta:   metav1.TypeMeta{APIVersion: rbac + "/v1", Kind: "RoleBinding"},
-			ObjectMeta: metav1.ObjectMeta{Name: runnersAccount, Namespace: namespace.Name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbac, Kind: "Role", Name: runnersAccount},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: runnersAccount, Namespace: runners.Name}},
-		}, role(runners.Name, "waza-launcher", launcherRights()))
+// quota returns what all pods of a namespace may have together, for an administrator to adapt. A run
+// has no use for services and claims, which reach beyond their namespace.
+func quota(namespace string) *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"},
+		ObjectMeta: metav1.ObjectMeta{Name: "waza", Namespace: namespace},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			corev1.ResourcePods: resource.MustParse("64"), corev1.ResourceServices: resource.MustParse("0"), corev1.ResourcePersistentVolumeClaims: resource.MustParse("0"),
+			corev1.ResourceLimitsCPU: resource.MustParse("64"), corev1.ResourceLimitsMemory: resource.MustParse("64Gi"),
+		}},
 	}
+}
+
+// limits returns the most that one container of a namespace may have.
+func limits(namespace string) *corev1.LimitRange {
+	return &corev1.LimitRange{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"},
+		ObjectMeta: metav1.ObjectMeta{Name: "waza", Namespace: namespace},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")},
+		}}},
+	}
+}
+
+// examineRoom looks at what bounds the pods of a namespace.
+func examineRoom(ctx context.Context, client kubernetes.Interface, namespace string) Finding {
+	quotas, err := client.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
+	ranges, errRanges := client.CoreV1().LimitRanges(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || errRanges != nil {
+		return Finding{Name: "room", Message: "whether a ResourceQuota and a LimitRange bound the pods of the namespace " + namespace + ", you may not look at"}
+	}
+	var found []string
+	for _, q := range quotas.Items {
+		found = append(found, "ResourceQuota "+q.Name+": "+amounts(q.Spec.Hard))
+	}
+	for _, r := range ranges.Items {
+		for _, of := range r.Spec.Limits {
+			found = append(found, "LimitRange "+r.Name+": a "+strings.ToLower(string(of.Type))+" at most "+amounts(of.Max))
+		}
+	}
+	if len(quotas.Items) == 0 || len(ranges.Items) == 0 {
+		return Finding{
+			Name: "room", Message: "the namespace " + namespace + " lacks a ResourceQuota or a LimitRange: its runs may take the whole cluster", Warn: true,
+			Fix: "Apply those that waza doctor --on kubernetes --print prints, with figures of your own.",
+		}
+	}
+	return Finding{Name: "room", Message: strings.Join(found, "; ") + ". Unless its eval says otherwise, a trial takes 1 CPU and 1Gi for its agent, and 1 CPU and 512Mi for each server"}
+}
+
+func amounts(of corev1.ResourceList) string {
+	var all []string
+	for name, amount := range of {
+		all = append(all, fmt.Sprintf("%s %s", name, amount.String()))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// Manifests returns, as YAML, all that an administrator installs once for the runs of a team: the
+// namespace, its policy, what bounds its pods, and a role for who runs evals.
+func Manifests(c kube.Settings) (string, error) {
+	namespace := namespaceOf(c)
+	objects := []any{namespace, denyAll(namespace.Name), quota(namespace.Name), limits(namespace.Name), role(namespace.Name)}
 	var documents []string
 	for _, object := range objects {
 		document, err := yaml.Marshal(object)
@@ -95,9 +132,9 @@ func (l lacking) in(namespace string) string {
 	return "in the namespace " + namespace + " you may not " + strings.Join(l, ", ")
 }
 
-// lackingRights asks the API which rights in a namespace the client lacks.
-func lackingRights(ctx context.Context, client kubernetes.Interface, namespace string, rules []rbacv1.PolicyRule) (all lacking, err error) {
-	for _, rule := range rules {
+// lackingRights asks the API which of the rights that a runner needs in a namespace the client lacks.
+func lackingRights(ctx context.Context, client kubernetes.Interface, namespace string) (all lacking, err error) {
+	for _, rule := range rights() {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
 				name, sub, _ := strings.Cut(resource, "/")
@@ -123,11 +160,11 @@ type Finding struct {
 	Name    string
 	Message string
 	Fix     string // what to do; empty if it is well
+	Warn    bool   // runs work all the same
 }
 
-// Examine looks at what a run needs of the cluster, or only at what who starts runners of shards
-// needs, and changes nothing.
-func Examine(ctx context.Context, c eval.Kubernetes, shards bool) ([]Finding, error) {
+// Examine looks at what a run needs of the cluster, and changes nothing.
+func Examine(ctx context.Context, c kube.Settings) ([]Finding, error) {
 	config, client, namespace, err := connect(c)
 	if err != nil {
 		return nil, err
@@ -136,30 +173,23 @@ func Examine(ctx context.Context, c eval.Kubernetes, shards bool) ([]Finding, er
 	if err != nil {
 		return nil, fmt.Errorf("the cluster at %s does not answer: %w", config.Host, err)
 	}
-	all := []Finding{{"cluster", "Kubernetes " + version.GitVersion + " at " + config.Host, ""}}
-	if shards {
-		found, err := examineRunners(ctx, client, c)
-		if err != nil {
-			return all, err
-		}
-		return append(all, found), nil
-	}
-	lacking, err := lackingRights(ctx, client, namespace, rights())
+	all := []Finding{{Name: "cluster", Message: "Kubernetes " + version.GitVersion + " at " + config.Host}}
+	lacking, err := lackingRights(ctx, client, namespace)
 	if err != nil {
 		return all, err
 	}
 	if len(lacking) > 0 {
-		all = append(all, Finding{"rights", lacking.in(namespace), "Have an administrator bind you to the role that waza doctor --on kubernetes --print prints."})
+		all = append(all, Finding{Name: "rights", Message: lacking.in(namespace), Fix: "Have an administrator bind you to the role that waza doctor --on kubernetes --print prints."})
 		return all, nil
 	}
-	all = append(all, Finding{"rights", "all that a run needs in the namespace " + namespace, ""})
+	all = append(all, Finding{Name: "rights", Message: "all that a run needs in the namespace " + namespace})
 	policies, err := client.NetworkingV1().NetworkPolicies(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return all, err
 	}
-	found := Finding{"network", "the policies of the namespace " + namespace + " deny all connections; whether the cluster enforces them, a run's certificate shows", ""}
+	found := Finding{Name: "network", Message: "the policies of the namespace " + namespace + " deny all connections; whether the cluster enforces them, a run's certificate shows"}
 	if why := judgePolicies(policies.Items); why != "" {
-		found = Finding{"network", why, "Apply what waza doctor --on kubernetes --print prints."}
+		found = Finding{Name: "network", Message: why, Fix: "Apply what waza doctor --on kubernetes --print prints."}
 	}
-	return append(all, found), nil
+	return append(all, found, examineUsers(ctx, client, namespace), examineRoom(ctx, client, namespace)), nil
 }

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/kubetest"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // Examples have the same results, calls and messages on the cluster as on Docker. The images are
@@ -24,12 +24,13 @@ func TestExamples(t *testing.T) {
 	requireCluster(t)
 	docker := os.Getenv(dockertest.ExecutableEnv)
 	cluster := kubetest.Runner(t)
-	config := eval.Kubernetes{Namespace: "waza-examples", RemoveInterface: true}
-	manifests, err := Manifests(config, false)
+	config := kube.Settings{Namespace: "waza-examples", RemoveInterface: true}
+	manifests, err := Manifests(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kubetest.Install(t, kubetest.Client(t), manifests)
+	kubeconfig := kubetest.Allow(t, map[string]string{"namespace": config.Namespace})
 	home := t.TempDir() // with the certificates of both sandboxes
 	for name, exit := range map[string]int{"mcp-eval": 0, "llm": 0, "narration": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestExamples(t *testing.T) {
 			}
 			waza := func(exit int, program string, args ...string) {
 				c := exec.Command(program, args...)
-				c.Dir, c.Env = dir, append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home)
+				c.Dir, c.Env = dir, append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home, "KUBECONFIG="+kubeconfig)
 				if out, err := c.CombinedOutput(); c.ProcessState.ExitCode() != exit {
 					t.Fatalf("waza %q: %v\n%s", args, err, out)
 				}

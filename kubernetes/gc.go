@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // Garbage is what [GC] found.
@@ -16,7 +16,7 @@ type Garbage struct {
 }
 
 // GC removes the leases of dead runs, and with them their pods. Live runs are never touched.
-func GC(ctx context.Context, c eval.Kubernetes) (g Garbage, err error) {
+func GC(ctx context.Context, c kube.Settings) (g Garbage, err error) {
 	_, client, namespace, err := connect(c)
 	if err != nil {
 		return g, err
@@ -49,7 +49,7 @@ func GC(ctx context.Context, c eval.Kubernetes) (g Garbage, err error) {
 // record describes, if that is the one of KUBECONFIG. It fails with [sandbox.ErrAlive] if the run
 // is alive.
 func Sweep(ctx context.Context, engine map[string]string, run string) error {
-	config, client, namespace, err := connect(eval.Kubernetes{Namespace: engine["namespace"]})
+	config, client, namespace, err := connect(kube.Settings{Namespace: engine["namespace"]})
 	if err != nil || config.Host != engine["host"] {
 		return err
 	}

@@ -15,11 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/kube"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -34,16 +33,22 @@ func small() sandbox.Container {
 	return sandbox.Container{CPUs: 0.5, Memory: 64 << 20, Disk: 16 << 20, Pids: 64}
 }
 
-// trialOf plans a trial of an agent and servers.
-func trialOf(b *Backend, servers ...string) *plan.Trial {
-	trial := &plan.Trial{
-		Run: b.run, Task: "t", Number: 1, Network: "airtight", Workspace: "tmpfs", MCPJSON: "{}",
-		Agent: plan.Agent{Container: small()},
+// trialOf returns a sandbox of an agent and servers.
+func trialOf(b *Backend, servers ...string) *sandbox.Spec {
+	trial := &sandbox.Spec{
+		Run: b.run, Task: "t", Number: 1, Network: sandbox.NetworkAirtight,
+		Containers: []sandbox.ContainerSpec{sandbox.AgentContainer(small(), "tmpfs", "{}")},
 	}
 	for _, name := range servers {
-		trial.Servers = append(trial.Servers, plan.Server{Name: name, Container: small()})
+		addServer(trial, name, small())
 	}
 	return trial
+}
+
+// addServer adds a server, which the agent reaches by its name.
+func addServer(t *sandbox.Spec, name string, c sandbox.Container) {
+	t.Containers = append(t.Containers, sandbox.ContainerSpec{Container: c, Name: name, Role: sandbox.RoleServer})
+	t.Reach = append(t.Reach, sandbox.Edge{From: sandbox.Agent, Name: name, To: name})
 }
 
 // stand opens a sandbox of an agent and servers.
@@ -65,11 +70,11 @@ func stand(t *testing.T, b *Backend, servers ...string) sandbox.Sandbox {
 func gone(t *testing.T, s sandbox.Sandbox, container string) sandbox.Exit {
 	t.Helper()
 	select {
-	case <-sandbox.GoneOf(s, container):
+	case <-s.Gone(container):
 	case <-time.After(30 * time.Second):
 		t.Fatalf("%s is not gone", container)
 	}
-	return sandbox.EndedOf(t.Context(), s, container)
+	return s.Ended(t.Context(), container)
 }
 
 // Without its policy nothing goes on: what runs is ended, and nothing is opened any more.
@@ -102,7 +107,7 @@ func TestPolicyIsRemoved(t *testing.T) {
 					t.Errorf("%s ended: %+v", container, exit)
 				}
 			}
-			if _, err := b.Open(t.Context(), &plan.Trial{Network: "airtight"}, nil); !errors.Is(err, sandbox.ErrEngineGone) {
+			if _, err := b.Open(t.Context(), &sandbox.Spec{Network: sandbox.NetworkAirtight}, nil); !errors.Is(err, sandbox.ErrEngineGone) {
 				t.Errorf("a sandbox is opened: %v", err)
 			}
 			if err := b.Reconnect(t.Context()); err == nil || !strings.Contains(err.Error(), "does not close the network") {
@@ -114,7 +119,7 @@ func TestPolicyIsRemoved(t *testing.T) {
 
 func openIn(t *testing.T, program, namespace string) *Backend {
 	t.Helper()
-	return open(t, program, Options{Config: eval.Kubernetes{Namespace: namespace, CPURequests: 0.02}, AllowWeak: []string{probe.HostTCP}})
+	return open(t, program, Options{Config: kube.Settings{Namespace: namespace, CPURequests: 0.02}, AllowWeak: []string{probe.HostTCP}})
 }
 
 // Who ended a pod decides whose fault it is.
@@ -134,7 +139,7 @@ func TestWhoEndedIt(t *testing.T) {
 	if exit := gone(t, s, "two"); exit.Cause != sandbox.FromOutside || !strings.Contains(exit.Message, "evicted through the cluster's API") {
 		t.Errorf("a pod that was evicted: %+v", exit)
 	}
-	if exit := sandbox.EndedOf(t.Context(), s, sandbox.Agent); exit != (sandbox.Exit{}) {
+	if exit := s.Ended(t.Context(), sandbox.Agent); exit != (sandbox.Exit{}) {
 		t.Errorf("the other ended too: %+v", exit)
 	}
 	_ = s.pods[sandbox.Agent].pipe.Close()
@@ -198,7 +203,7 @@ func TestCertificate(t *testing.T) {
 		probe.External, probe.Metadata, probe.DNSForeign, probe.DNSEngine, probe.DNSHost, probe.EngineTCP, probe.RawSocket, probe.PacketSocket, probe.Ping, probe.PlantedSecret,
 	}
 	for _, remove := range []bool{true, false} {
-		b := open(t, waza, Options{Config: eval.Kubernetes{Namespace: map[bool]string{true: "waza-removed", false: ""}[remove], RemoveInterface: remove}})
+		b := open(t, waza, Options{Config: kube.Settings{Namespace: map[bool]string{true: "waza-removed", false: ""}[remove], RemoveInterface: remove}})
 		c, err := selftest.Probe(t.Context(), b, b.run, evidence.SandboxKind{Network: "airtight", Workspace: "tmpfs"})
 		if err != nil {
 			t.Fatal(err)

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/kube"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
@@ -54,7 +54,7 @@ func TestDeletePodOfLostNode(t *testing.T) {
 				client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 					if grace := a.(clienttesting.DeleteActionImpl).DeleteOptions.GracePeriodSeconds; grace != nil && *grace == 0 {
 						forced = true
-						b.watch.take("p", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, true)
+						b.watch.take(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, true)
 					}
 					return true, nil, nil
 				})
@@ -63,7 +63,7 @@ func TestDeletePodOfLostNode(t *testing.T) {
 				})
 				go func() {
 					time.Sleep(30 * time.Second)
-					b.watch.take("p", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, true)
+					b.watch.take(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, true)
 				}()
 				began := time.Now()
 				if err := b.deletePod(t.Context(), f); err != nil || forced != test.forced {
@@ -88,7 +88,7 @@ func TestLostNode(t *testing.T) {
 	}
 	t.Parallel()
 	const node = "node2"
-	there := Options{Config: eval.Kubernetes{CPURequests: 0.02, NodeSelector: map[string]string{corev1.LabelHostname: node}}, AllowWeak: []string{probe.HostTCP}}
+	there := Options{Config: kube.Settings{CPURequests: 0.02, NodeSelector: map[string]string{corev1.LabelHostname: node}}, AllowWeak: []string{probe.HostTCP}}
 	b, dead := open(t, program, there), open(t, program, there)
 	s, _ := stand(t, b, "one"), stand(t, dead)
 	expire(t, dead)

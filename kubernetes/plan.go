@@ -13,11 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	guestpkg "github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // Labels and annotations of everything we create, set in the call that creates it.
@@ -34,7 +33,6 @@ const (
 
 const (
 	containerName = "guest"
-	scratchDir    = "/tmp"
 	mcpVolume     = "mcp"
 	// endGrace is how many seconds process 1 may take to end once its pod is deleted.
 	endGrace = 2
@@ -54,16 +52,18 @@ type podPlan struct {
 type planInput struct {
 	run     string
 	owner   metav1.OwnerReference
-	config  eval.Kubernetes
+	config  kube.Settings
 	images  guests.Images
 	user    func() string // returns a user that no other pod of the run has; empty if there is none
 	newName func() string
+	// ownUsers has every pod ask for a user namespace.
+	ownUsers bool
 }
 
-// planTrial decides which pods a trial has.
-func planTrial(t *plan.Trial, in planInput) ([]podPlan, error) {
+// planTrial decides which pods a sandbox has.
+func planTrial(t *sandbox.Spec, in planInput) ([]podPlan, error) {
 	var all []podPlan
-	for _, c := range t.SandboxContainers() {
+	for _, c := range t.Containers {
 		p, err := in.plan(t, c)
 		all = append(all, p)
 		if err != nil {
@@ -75,7 +75,7 @@ func planTrial(t *plan.Trial, in planInput) ([]podPlan, error) {
 
 // plan gives every pod the same walls: no capability, no way to gain one, a read-only root, no
 // token of the cluster, no name server except its own guest, hard limits.
-func (in planInput) plan(t *plan.Trial, c plan.NamedContainer) (podPlan, error) {
+func (in planInput) plan(t *sandbox.Spec, c sandbox.ContainerSpec) (podPlan, error) {
 	image, ok := in.images.Images[c.Image]
 	if !ok {
 		return podPlan{}, fmt.Errorf("the cluster has no image %q; run waza images push for this eval", c.Image)
@@ -83,10 +83,6 @@ func (in planInput) plan(t *plan.Trial, c plan.NamedContainer) (podPlan, error) 
 	p := podPlan{container: c.Name, image: image}
 	if p.user, p.insists = image.UserOf(c.User); p.insists == "" {
 		p.user = in.user()
-	}
-	uid, gid, err := numbers(p.user)
-	if err != nil {
-		return p, err
 	}
 	p.pod = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -97,42 +93,37 @@ func (in planInput) plan(t *plan.Trial, c plan.NamedContainer) (podPlan, error) 
 				"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			},
 		},
-		Spec: in.spec(image.Reference),
+		Spec: in.spec(image.Reference, in.images.Images[""].Reference, c.Container),
 	}
 	if in.config.Queue != "" {
 		p.pod.Labels[labelQueue] = in.config.Queue
 	}
-	pod := p.pod.Spec.SecurityContext
-	pod.RunAsUser, pod.RunAsGroup = &uid, &gid
+	if err := p.setUser(in.ownUsers); err != nil {
+		return p, err
+	}
 	guest := &p.pod.Spec.Containers[0]
 	guest.Resources = in.resources(c.Container)
-	if isProbe(t) {
+	for i := range p.pod.Spec.InitContainers {
+		p.pod.Spec.InitContainers[i].Resources = guest.Resources
+	}
+	if t.Probe {
 		in.gather(p.pod)
 	}
-	disks := map[string]int64{}
-	for _, dir := range c.Writable {
-		disks[dir] = c.Disk
-	}
+	p.writable = append(slices.Clone(c.Writable), sandbox.SharedMemory)
 	if c.Disk > 0 {
-		for _, dir := range []string{scratchDir, sandbox.HomeDir} {
-			disks[dir] = cmp.Or(c.Scratch, c.Disk)
-		}
-		for _, dir := range image.Volumes {
-			disks[dir] = c.Disk
-		}
-	}
-	for dir := range disks {
-		p.writable = append(p.writable, dir)
+		p.writable = append(p.writable, sandbox.ScratchDir, sandbox.HomeDir)
+		p.writable = append(p.writable, image.Volumes...)
 	}
 	slices.Sort(p.writable)
-	own := in.makeDirectories(image.Reference)
+	p.writable = slices.Compact(p.writable)
+	own := makeDirectories(in.images.Images[""].Reference)
 	for i, dir := range p.writable {
 		name := "dir-" + strconv.Itoa(i)
 		p.pod.Spec.Volumes = append(p.pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(disks[dir], resource.BinarySI),
+			Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(c.SizeOf(dir), resource.BinarySI),
 		}}})
 		mount := corev1.VolumeMount{Name: name, MountPath: dir}
-		if !slices.Contains([]string{scratchDir, sandbox.HomeDir, sandbox.WorkspaceDir}, dir) {
+		if !slices.Contains([]string{sandbox.ScratchDir, sandbox.HomeDir, sandbox.WorkspaceDir, sandbox.SharedMemory}, dir) {
 			at := "/" + name
 			own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at})
 			own.Command, mount.SubPath = append(own.Command, at), guestpkg.OwnDirectory
@@ -143,8 +134,8 @@ func (in planInput) plan(t *plan.Trial, c plan.NamedContainer) (podPlan, error) 
 		own.Resources = guest.Resources
 		p.pod.Spec.InitContainers = append(p.pod.Spec.InitContainers, own)
 	}
-	if c.Role == plan.RoleAgent {
-		p.pod.Annotations[annotationMCP] = t.MCPJSON
+	if c.MCPConfig != "" {
+		p.pod.Annotations[annotationMCP] = c.MCPConfig
 		p.pod.Spec.Volumes = append(p.pod.Spec.Volumes, corev1.Volume{Name: mcpVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 			Items: []corev1.DownwardAPIVolumeFile{{Path: "mcp.json", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotationMCP + "']"}}},
 		}}})
@@ -154,8 +145,33 @@ func (in planInput) plan(t *plan.Trial, c plan.NamedContainer) (podPlan, error) 
 	return p, nil
 }
 
-// spec returns the part of a pod that all have in common.
-func (in planInput) spec(image string) corev1.PodSpec {
+const (
+	// mappedUsers is how many users a pod's user namespace has, and firstMapped the first of ours there.
+	mappedUsers = 1 << 16
+	firstMapped = 30_000
+)
+
+// setUser gives the pod its user, and a user namespace if that is wanted and has such a user.
+func (p *podPlan) setUser(ownUsers bool) error {
+	uid, gid, err := numbers(p.user)
+	if err != nil {
+		return err
+	}
+	p.pod.Spec.HostUsers = nil
+	if ownUsers && p.insists == "" {
+		uid, gid = firstMapped+uid%guests.MaxContainers, firstMapped+gid%guests.MaxContainers
+	}
+	if ownUsers && uid < mappedUsers && gid < mappedUsers {
+		no := false
+		p.pod.Spec.HostUsers = &no
+	}
+	p.pod.Spec.SecurityContext.RunAsUser, p.pod.Spec.SecurityContext.RunAsGroup = &uid, &gid
+	return nil
+}
+
+// spec returns the part of a pod that all have in common. What runs with more rights than the guest is
+// of our own image.
+func (in planInput) spec(image, ours string, c sandbox.Container) corev1.PodSpec {
 	no, yes, grace := false, true, int64(endGrace)
 	runtime := (*string)(nil)
 	if in.config.RuntimeClass != "" {
@@ -177,8 +193,8 @@ func (in planInput) spec(image string) corev1.PodSpec {
 			Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}, // the guest accepts on 53 and 80
 		},
 		Containers: []corev1.Container{{
-			Name: containerName, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-			Command: []string{sandbox.GuestPath, "guest"}, WorkingDir: "/",
+			Name: containerName, Image: image, ImagePullPolicy: pullPolicy(image),
+			Command: append(guests.Command(c), guestpkg.Sealed), WorkingDir: "/",
 			Stdin: true, StdinOnce: true, SecurityContext: walls(),
 		}},
 	}
@@ -187,7 +203,7 @@ func (in planInput) spec(image string) corev1.PodSpec {
 		admin.RunAsUser, admin.RunAsGroup, admin.RunAsNonRoot = &root, &root, &no
 		admin.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
 		spec.InitContainers = []corev1.Container{{
-			Name: "remove-interface", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+			Name: "remove-interface", Image: ours, ImagePullPolicy: pullPolicy(ours),
 			Command: []string{sandbox.GuestPath, "guest", guestpkg.RemoveInterfaces}, WorkingDir: "/", SecurityContext: admin,
 		}}
 	}
@@ -196,11 +212,19 @@ func (in planInput) spec(image string) corev1.PodSpec {
 
 // makeDirectories returns an init container that makes directories of the pod's user in volumes,
 // which belong to root: databases want one of their own.
-func (in planInput) makeDirectories(image string) corev1.Container {
+func makeDirectories(image string) corev1.Container {
 	return corev1.Container{
-		Name: "make-directories", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Name: "make-directories", Image: image, ImagePullPolicy: pullPolicy(image),
 		Command: []string{sandbox.GuestPath, "guest", guestpkg.MakeDirectories}, WorkingDir: "/", SecurityContext: walls(),
 	}
+}
+
+// pullPolicy returns when a node pulls an image: never one that only nodes have.
+func pullPolicy(image string) corev1.PullPolicy {
+	if guests.OnNodes(image) {
+		return corev1.PullNever
+	}
+	return corev1.PullIfNotPresent
 }
 
 // walls returns what holds for every container of a pod.
@@ -212,14 +236,18 @@ func walls() *corev1.SecurityContext {
 	}
 }
 
+// logSpace is how much of the node's disk a container may take, in bytes: its log, which holds what
+// process 1 writes until the kubelet rotates it.
+const logSpace = 4 << 30
+
 // resources returns the limits of a container. Memory is reserved whole, so that no node has to
 // choose whom to end.
 func (in planInput) resources(c sandbox.Container) corev1.ResourceRequirements {
-	memory := *resource.NewQuantity(c.Memory, resource.BinarySI)
+	memory, disk := *resource.NewQuantity(c.Memory, resource.BinarySI), *resource.NewQuantity(logSpace, resource.BinarySI)
 	share := cmp.Or(in.config.CPURequests, 1)
 	return corev1.ResourceRequirements{
-		Limits:   corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(max(1, int64(c.CPUs*1000)), resource.DecimalSI), corev1.ResourceMemory: memory},
-		Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(max(1, int64(c.CPUs*1000*share)), resource.DecimalSI), corev1.ResourceMemory: memory},
+		Limits:   corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(max(1, int64(c.CPUs*1000)), resource.DecimalSI), corev1.ResourceMemory: memory, corev1.ResourceEphemeralStorage: disk},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(max(1, int64(c.CPUs*1000*share)), resource.DecimalSI), corev1.ResourceMemory: memory, corev1.ResourceEphemeralStorage: resource.Quantity{}},
 	}
 }
 
@@ -235,9 +263,6 @@ func (in planInput) gather(pod *corev1.Pod) {
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelProbe: in.run}}, TopologyKey: corev1.LabelHostname,
 	}}}}
 }
-
-// isProbe reports whether a trial is one of a certificate's, as package selftest plans them.
-func isProbe(t *plan.Trial) bool { return t.Task == "waza-probe" || t.Task == "waza-neighbour" }
 
 // numbers reads "uid:gid".
 func numbers(user string) (uid, gid int64, err error) {
@@ -276,11 +301,11 @@ func aliases(hosts map[string]netip.Addr) (all []corev1.HostAlias) {
 
 // tolerations returns those of an eval. Unless they say otherwise, a pod tolerates a node that the
 // cluster cannot reach for less than the usual five minutes.
-func tolerations(from []eval.Toleration) (all []corev1.Toleration) {
+func tolerations(from []kube.Toleration) (all []corev1.Toleration) {
 	for _, t := range from {
 		all = append(all, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
-	if slices.ContainsFunc(from, func(t eval.Toleration) bool { return t.Key == "" || t.Key == corev1.TaintNodeUnreachable }) {
+	if slices.ContainsFunc(from, func(t kube.Toleration) bool { return t.Key == "" || t.Key == corev1.TaintNodeUnreachable }) {
 		return all
 	}
 	seconds := int64(lostSeconds)

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -9,15 +10,14 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 func input() planInput {
 	return planInput{
-		run: "r", config: eval.Kubernetes{CPURequests: 0.5, RuntimeClass: "gvisor", Queue: "q", Tolerations: []eval.Toleration{{Key: "k", Operator: "Exists"}}},
+		run: "r", config: kube.Settings{CPURequests: 0.5, RuntimeClass: "gvisor", Queue: "q", Tolerations: []kube.Toleration{{Key: "k", Operator: "Exists"}}},
 		images: guests.Images{Images: map[string]guests.Image{
 			"":          {Reference: "waza-guest:1"},
 			"team/node": {Reference: "registry/node@sha256:1", User: "1001:1002", Volumes: []string{"/var/lib/x"}},
@@ -32,10 +32,20 @@ func planned(t *testing.T) []podPlan {
 	c := sandbox.Container{Image: "team/node", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Scratch: 8 << 20}
 	root := c
 	root.Image = "team/root"
-	trial := &plan.Trial{Run: "r", Task: "t", Number: 1, Network: "airtight", MCPJSON: "{}", Agent: plan.Agent{Container: sandbox.Container{CPUs: 1, Memory: 64 << 20, Disk: 16 << 20}}, Servers: []plan.Server{
-		{Name: "s0", Container: c, Services: []plan.Service{{Name: "db", Container: root, Writable: []string{"/data"}}}},
-		{Name: "far", Remote: true}, {Name: "s1", Container: root, Writable: []string{"/srv"}},
-	}}
+	agent := sandbox.Container{CPUs: 1, Memory: 64 << 20, Disk: 16 << 20}
+	trial := &sandbox.Spec{
+		Run: "r", Task: "t", Number: 1, Network: sandbox.NetworkAirtight,
+		Containers: []sandbox.ContainerSpec{
+			sandbox.AgentContainer(agent, "tmpfs", "{}"),
+			{Name: "s0", Role: sandbox.RoleServer, Container: c},
+			{Name: "s0/db", Role: sandbox.RoleService, Container: root, Writable: []string{"/data"}},
+			{Name: "s1", Role: sandbox.RoleServer, Container: root, Writable: []string{"/srv"}},
+		},
+		Reach: []sandbox.Edge{
+			{From: sandbox.Agent, Name: "s0", To: "s0"}, {From: sandbox.Agent, Name: "far", To: "far"}, {From: sandbox.Agent, Name: "s1", To: "s1"},
+			{From: "s0", Name: "db", To: "s0/db"},
+		},
+	}
 	pods, err := planTrial(trial, input())
 	if err != nil {
 		t.Fatal(err)
@@ -77,10 +87,10 @@ func TestWallsOfPods(t *testing.T) {
 
 func TestUsersAndDirectories(t *testing.T) {
 	for i, want := range []struct{ user, insists, writable string }{
-		{"7000:7000", "", "/home/agent /tmp /workspace"},
-		{"1001:1002", "its image", "/home/agent /tmp /var/lib/x"},
-		{"7000:7000", "", "/data /home/agent /tmp"},
-		{"7000:7000", "", "/home/agent /srv /tmp"},
+		{"7000:7000", "", "/dev/shm /home/agent /tmp /workspace"},
+		{"1001:1002", "its image", "/dev/shm /home/agent /tmp /var/lib/x"},
+		{"7000:7000", "", "/data /dev/shm /home/agent /tmp"},
+		{"7000:7000", "", "/dev/shm /home/agent /srv /tmp"},
 	} {
 		p := planned(t)[i]
 		if got := strings.Join(p.writable, " "); p.user != want.user || p.insists != want.insists || got != want.writable {
@@ -88,16 +98,49 @@ func TestUsersAndDirectories(t *testing.T) {
 		}
 	}
 	in := input()
+	p, err := in.plan(&sandbox.Spec{Number: 1}, sandbox.ContainerSpec{Name: "s", Container: sandbox.Container{Memory: 64 << 20, ShmSize: 32 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mount, volume := p.pod.Spec.Containers[0].VolumeMounts[0], p.pod.Spec.Volumes[0]
+	if mount.MountPath != "/dev/shm" || mount.SubPath != "" || mount.Name != volume.Name || volume.EmptyDir.Medium != corev1.StorageMediumMemory || volume.EmptyDir.SizeLimit.Value() != 32<<20 || len(p.pod.Spec.InitContainers) != 0 {
+		t.Errorf("shm_size of 32 MiB becomes %+v, %+v", mount, volume)
+	}
 	in.images.Images["team/toor"] = guests.Image{Reference: "r", User: "toor", Users: map[string]string{"toor": "0:0"}}
-	if _, err := in.plan(&plan.Trial{Number: 1}, plan.NamedContainer{Name: "s", Container: sandbox.Container{Image: "team/toor"}}); err == nil || !strings.Contains(err.Error(), "is root; name another user") {
+	if _, err := in.plan(&sandbox.Spec{Number: 1}, sandbox.ContainerSpec{Name: "s", Container: sandbox.Container{Image: "team/toor"}}); err == nil || !strings.Contains(err.Error(), "is root; name another user") {
 		t.Errorf("a user that the image maps to root: %v", err)
+	}
+}
+
+// What runs with more rights than a server is of our image, whatever the server's, and no node pulls
+// what only a name says.
+func TestImagesOfContainers(t *testing.T) {
+	in := input()
+	in.config.RemoveInterface = true
+	own, foreign := "sha256:"+strings.Repeat("1", 64), "registry.example/x@sha256:"+strings.Repeat("2", 64)
+	in.images.Images = map[string]guests.Image{"": {Reference: own}, "x": {Reference: foreign, Volumes: []string{"/data"}}}
+	p, err := in.plan(&sandbox.Spec{Number: 1}, sandbox.ContainerSpec{Name: "s", Container: sandbox.Container{Image: "x", CPUs: 1, Memory: 1 << 20, Disk: 1 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest := p.pod.Spec.Containers[0]
+	if guest.Image != foreign || guest.ImagePullPolicy != corev1.PullIfNotPresent {
+		t.Errorf("the server has %s, pulled %s", guest.Image, guest.ImagePullPolicy)
+	}
+	for _, c := range p.pod.Spec.InitContainers {
+		if c.Image != own || c.ImagePullPolicy != corev1.PullNever || !reflect.DeepEqual(c.Resources, guest.Resources) {
+			t.Errorf("%s has %s, pulled %s, and %v", c.Name, c.Image, c.ImagePullPolicy, c.Resources)
+		}
+	}
+	if len(p.pod.Spec.InitContainers) != 2 {
+		t.Errorf("%d init containers", len(p.pod.Spec.InitContainers))
 	}
 }
 
 func TestRemoveInterface(t *testing.T) {
 	in := input()
 	in.config.RemoveInterface = true
-	p, err := in.plan(&plan.Trial{Number: 1}, plan.NamedContainer{Name: "s", Container: sandbox.Container{CPUs: 1, Memory: 1 << 20}})
+	p, err := in.plan(&sandbox.Spec{Number: 1}, sandbox.ContainerSpec{Name: "s", Container: sandbox.Container{CPUs: 1, Memory: 1 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +153,8 @@ func TestRemoveInterface(t *testing.T) {
 }
 
 func TestMissingImages(t *testing.T) {
-	trial := &plan.Trial{Servers: []plan.Server{{Name: "s", Container: sandbox.Container{Image: "no/such"}}}}
-	if missing := input().images.Missing([]*plan.Trial{trial, trial}); !slices.Equal(missing, []string{"no/such"}) {
+	trial := &sandbox.Spec{Containers: []sandbox.ContainerSpec{{Name: "s", Container: sandbox.Container{Image: "no/such"}}}}
+	if missing := input().images.Missing([]*sandbox.Spec{trial, trial}); !slices.Equal(missing, []string{"no/such"}) {
 		t.Errorf("missing %q", missing)
 	}
 	if _, err := planTrial(trial, input()); err == nil {

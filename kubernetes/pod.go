@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,9 +49,29 @@ type startedPod struct {
 	pipe     *pipe
 }
 
-// start creates a pod, waits until it runs, and attaches to its guest, which ends where nobody
+// start starts a pod. If its node cannot give it a user namespace, it and all later pods of the run do
+// without.
+func (b *Backend) start(ctx context.Context, p podPlan, room *share) (*startedPod, error) {
+	c, err := b.startAs(ctx, p, room)
+	var cannot noUsersError
+	if !errors.As(err, &cannot) {
+		return c, err
+	}
+	b.sharesUsers.CompareAndSwap(nil, &cannot.why)
+	if p.insists == "" {
+		p.user = b.users.Get() // the one that it had is given back
+	}
+	p.pod = p.pod.DeepCopy()
+	p.pod.Name = b.newName()
+	if err := p.setUser(false); err != nil {
+		return nil, err
+	}
+	return b.startAs(ctx, p, room)
+}
+
+// startAs creates a pod, waits until it runs, and attaches to its guest, which ends where nobody
 // attaches. On error nothing is left, unless the pod could not be deleted.
-func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *startedPod, err error) {
+func (b *Backend) startAs(ctx context.Context, p podPlan, room *share) (_ *startedPod, err error) {
 	c := &startedPod{backend: b, plan: p, followed: b.watch.follow(p.pod.Name)}
 	c.Program, c.Stderr, c.Starved = p.image.Program, &bounded.Ends{Tail: tailSize}, c.followed.starved
 	defer func() {
@@ -81,7 +102,7 @@ func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *started
 	if c.pipe, err = b.attach(p.pod.Name, c.Stderr); err != nil {
 		return nil, fmt.Errorf("attach to pod %s: %w", p.pod.Name, err)
 	}
-	c.Guest, err = guest.Connect(ctx, c.pipe, nil)
+	c.Guest, err = c.connect(ctx)
 	if broke := c.pipe.broke(); err != nil && broke != nil {
 		return nil, fmt.Errorf("attach to pod %s: %w", p.pod.Name, broke)
 	}
@@ -89,6 +110,20 @@ func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *started
 		return nil, fmt.Errorf("pod %s: %w%s", p.pod.Name, err, c.Stderr.Suffix())
 	}
 	return c, nil
+}
+
+// connect begins the session with the guest. What the guest writes is sealed, since the node keeps it in
+// its log of the container.
+func (c *startedPod) connect(ctx context.Context) (*guest.Guest, error) {
+	if !slices.Contains(c.plan.pod.Spec.Containers[0].Command, guest.Sealed) {
+		return guest.Connect(ctx, c.pipe, nil)
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.pipe.Close() })()
+	pipe, err := guest.Seal(c.pipe)
+	if err != nil {
+		return nil, err
+	}
+	return guest.Connect(ctx, pipe, nil)
 }
 
 // awaitNode waits until the pod has a node. The queue lets nobody else in while the scheduler
@@ -138,7 +173,7 @@ func schedulersWords(pod *corev1.Pod) string {
 // awaitRunning waits until process 1 runs.
 func (c *startedPod) awaitRunning(ctx context.Context) error {
 	var failure error
-	pod, gone, err := c.followed.await(ctx, func(pod *corev1.Pod, gone bool) bool {
+	pod, gone, err := c.awaitUsers(ctx, func(pod *corev1.Pod, gone bool) bool {
 		if failure = startFailure(pod); deleted(pod, gone) || failure != nil || over(pod) {
 			return true
 		}
@@ -185,7 +220,11 @@ func startFailure(pod *corev1.Pod) error {
 	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := status.State.Waiting; w != nil && slices.Contains(hopeless, w.Reason) {
-			return fmt.Errorf("its container %s cannot be started: %s: %s", status.Name, w.Reason, w.Message)
+			err := fmt.Errorf("its container %s cannot be started: %s: %s", status.Name, w.Reason, w.Message)
+			if w.Reason == "ErrImageNeverPull" {
+				err = fmt.Errorf("%w; load the archive of waza images save onto this node, or push the images to a registry", err)
+			}
+			return err
 		}
 	}
 	return nil
@@ -229,7 +268,13 @@ const uncountedQuota = "status unknown for quota: "
 // create creates a pod, and waits for a quota that was just made to be counted.
 func (b *Backend) create(ctx context.Context, pod *corev1.Pod) error {
 	for n := 1; ; n++ {
-		_, err := b.client.CoreV1().Pods(b.namespace).Create(ctx, pod, metav1.CreateOptions{})
+		made, err := b.client.CoreV1().Pods(b.namespace).Create(ctx, pod, metav1.CreateOptions{})
+		if err == nil && ownUsers(pod) && !ownUsers(made) {
+			return noUsersError{"the cluster's API does not know hostUsers"}
+		}
+		if added := addedTo(pod, made); err == nil && added != "" {
+			return fmt.Errorf("the cluster adds %s to it, which would be beside what the pod isolates: have whatever adds it (an admission webhook or policy) leave out the namespace %s", added, b.namespace)
+		}
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), uncountedQuota) || n == countAttempts {
 			return err
 		}
@@ -237,6 +282,44 @@ func (b *Backend) create(ctx context.Context, pod *corev1.Pod) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// addedTo returns what the cluster gave a pod that it was not asked for, in words; empty if that is
+// nothing that could run in the pod or be read there.
+func addedTo(asked, made *corev1.Pod) string {
+	if has := made.Spec; (has.HostNetwork || has.HostPID || has.HostIPC) && !asked.Spec.HostNetwork {
+		return "the node's namespaces"
+	}
+	for _, kind := range []struct {
+		name       string
+		asked, has []string
+	}{
+		{"the init container", namesOf(asked.Spec.InitContainers), namesOf(made.Spec.InitContainers)},
+		{"the container", namesOf(asked.Spec.Containers), namesOf(made.Spec.Containers)},
+		{"the volume", volumesOf(asked), volumesOf(made)},
+	} {
+		for _, name := range kind.has {
+			if !slices.Contains(kind.asked, name) {
+				return kind.name + " " + strconv.Quote(name)
+			}
+		}
+	}
+	return ""
+}
+
+// namesOf returns containers by their names and images, neither of which is to change.
+func namesOf(containers []corev1.Container) (all []string) {
+	for _, c := range containers {
+		all = append(all, c.Name+" of "+c.Image)
+	}
+	return all
+}
+
+func volumesOf(pod *corev1.Pod) (all []string) {
+	for _, v := range pod.Spec.Volumes {
+		all = append(all, v.Name)
+	}
+	return all
 }
 
 // deletePod deletes a pod, and returns when it is gone.

@@ -24,6 +24,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox/kube"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
@@ -39,7 +40,7 @@ func trialsOf(t testing.TB, count int, sleep string) (*Backend, []*plan.Trial) {
 	if waza == "" {
 		waza = dockertest.Waza(t)
 	}
-	b := open(t, waza, Options{Config: eval.Kubernetes{CPURequests: 0.02}, AllowWeak: []string{probe.HostTCP}}, dockertest.Program(t, "bench/peer", "peer"))
+	b := open(t, waza, Options{Config: kube.Settings{CPURequests: 0.02}, AllowWeak: []string{probe.HostTCP}}, dockertest.Program(t, "bench/peer", "peer"))
 	b.images.Images[peerImage] = b.images.Images[""]
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -102,7 +103,7 @@ func runAll(t testing.TB, b *Backend, trials []*plan.Trial, o runner.Options) []
 // bare creates the pods of a trial, waits until all are ready, deletes them and waits until they
 // are gone. Their program waits and does nothing, and nobody attaches.
 func (b *Backend) bare(ctx context.Context, t *plan.Trial) error {
-	pods, err := planTrial(t, b.planInput())
+	pods, err := planTrial(t.Spec(), b.planInput())
 	if err != nil {
 		return err
 	}

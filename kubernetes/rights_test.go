@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/kube"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
@@ -72,6 +72,7 @@ func TestRights(t *testing.T) {
 	admin := openIn(t, suiteProgram(t), "waza-rights")
 	for user, without := range map[string]string{
 		"has-all": "nothing", "has-none": "", "no-pods": "create pods", "no-attach": "get pods/attach",
+		"no-log": "get pods/log", "no-events": "list events",
 		"no-watch": "watch networkpolicies", "no-finalizers": "update leases/finalizers",
 	} {
 		t.Run(user, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestRights(t *testing.T) {
 				bind(t, admin.client, admin.namespace, user, without)
 			}
 			impersonate(t, user)
-			found, err := Examine(t.Context(), admin.config, false)
+			found, err := Examine(t.Context(), admin.config)
 			if err != nil || len(found) < 2 {
 				t.Fatalf("waza doctor finds %+v, %v", found, err)
 			}
@@ -128,7 +129,7 @@ func TestPodSecurity(t *testing.T) {
 			t.Fatal(err)
 		}
 		stand(t, b, "one")
-		removes := open(t, program, Options{Config: eval.Kubernetes{Namespace: b.namespace, CPURequests: 0.02, RemoveInterface: true}, AllowWeak: []string{probe.HostTCP}})
+		removes := open(t, program, Options{Config: kube.Settings{Namespace: b.namespace, CPURequests: 0.02, RemoveInterface: true}, AllowWeak: []string{probe.HostTCP}})
 		_, err := removes.Open(t.Context(), trialOf(removes), func(evidence.Event) {})
 		want := "the namespace waza-" + level + ` does not allow it: violates PodSecurity "` + level + ":latest\": "
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "; apply what waza doctor --on kubernetes --print --remove-interface prints") {

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 const (
@@ -45,7 +45,7 @@ type share struct {
 func (s *share) yields() bool { return !s.alone && s.placed.Load() > 0 }
 
 // explainRefusal says what to do if err is that of a pod that the cluster does not admit.
-func explainRefusal(c eval.Kubernetes, err error) error {
+func explainRefusal(c kube.Settings, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}

@@ -18,11 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/kube"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
@@ -64,13 +63,13 @@ func TestRefusals(t *testing.T) {
 func refused(t *testing.T, why string, times int) (asked int, refusal error) {
 	t.Helper()
 	b, client := faked()
-	b.images, b.config = guests.Images{Images: map[string]guests.Image{"": {Reference: "r"}}}, eval.Kubernetes{Namespace: "n", RemoveInterface: true}
+	b.images, b.config = guests.Images{Images: map[string]guests.Image{"": {Reference: "r"}}}, kube.Settings{Namespace: "n", RemoveInterface: true}
 	b.users, b.lease = usersFor("r", 1000), &lease{owner: metav1.OwnerReference{UID: types.UID("u")}}
 	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		pod := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 		if asked++; asked > times {
 			pod.Status.Phase = corev1.PodFailed
-			b.watch.take(pod.Name, pod, false)
+			b.watch.take(pod, false)
 			return true, pod, nil
 		}
 		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New(why))
@@ -78,12 +77,12 @@ func refused(t *testing.T, why string, times int) (asked int, refusal error) {
 	client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(corev1.Resource("pods"), "p")
 	})
-	trial := &plan.Trial{Task: "t", Number: 1, Agent: plan.Agent{Container: small()}}
+	trial := &sandbox.Spec{Task: "t", Number: 1, Containers: []sandbox.ContainerSpec{sandbox.AgentContainer(small(), "tmpfs", "{}")}}
 	pods, err := planTrial(trial, b.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &trialSandbox{Sandbox: guests.Sandbox{Trial: trial}, backend: b, plan: pods}
+	s := &trialSandbox{Sandbox: guests.Sandbox{Spec: trial}, backend: b, plan: pods}
 	refusal = s.apply(t.Context(), &share{})
 	return asked, refusal
 }
@@ -96,13 +95,14 @@ func TestRoom(t *testing.T) {
 		return func(bool) (sandbox.Sandbox, error) { *tried++; return nil, roomError{errors.New("full")} }
 	}
 	for name, test := range map[string]struct {
-		busy, shared bool
-		within       time.Duration
-		exhausted    bool
+		busy      bool
+		lifetime  sandbox.Lifetime
+		within    time.Duration
+		exhausted bool
 	}{
-		"a trial runs":       {true, false, pendingLimit, false},
-		"shared servers run": {true, true, quotaPatience, true},
-		"nothing runs":       {false, false, quotaPatience, true},
+		"a trial runs":       {true, sandbox.LifeOfTrial, pendingLimit, false},
+		"shared servers run": {true, sandbox.LifeOfRun, quotaPatience, true},
+		"nothing runs":       {false, sandbox.LifeOfTrial, quotaPatience, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestRoom(t *testing.T) {
 				var said []string
 				b.queue.say = func(what string) { said = append(said, what) }
 				if test.busy {
-					b.live[&trialSandbox{Sandbox: guests.Sandbox{Trial: &plan.Trial{ServersOnly: test.shared}}}] = true
+					b.live[&trialSandbox{Sandbox: guests.Sandbox{Spec: &sandbox.Spec{Lifetime: test.lifetime}}}] = true
 				}
 				began, tried := time.Now(), 0
 				for range 2 {
@@ -210,7 +210,7 @@ func TestQuota(t *testing.T) {
 // another: here three trials of two pods, where there is room for two pods.
 func TestPartsOfTrials(t *testing.T) {
 	program := suiteProgram(t)
-	_, client, _, err := connect(eval.Kubernetes{})
+	_, client, _, err := connect(kube.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,12 +220,12 @@ func TestPartsOfTrials(t *testing.T) {
 	}
 	node := nodes.Items[0]
 	b := open(t, program, Options{
-		Config:    eval.Kubernetes{Namespace: "waza-room", NodeSelector: map[string]string{corev1.LabelHostname: node.Labels[corev1.LabelHostname]}},
+		Config:    kube.Settings{Namespace: "waza-room", NodeSelector: map[string]string{corev1.LabelHostname: node.Labels[corev1.LabelHostname]}},
 		AllowWeak: []string{probe.HostTCP},
 	})
 	trial := trialOf(b, "one")
 	cpus := node.Status.Allocatable.Cpu().AsApproximateFloat64() * 0.4
-	trial.Agent.Container.CPUs, trial.Servers[0].Container.CPUs = cpus, cpus
+	trial.Container(sandbox.Agent).CPUs, trial.Container("one").CPUs = cpus, cpus
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	began, opened := time.Now(), make(chan error)

@@ -21,8 +21,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// trialSandbox is one trial's pods. It implements sandbox.Sandbox and those of its optional
-// interfaces that pods can.
+// trialSandbox is one sandbox's pods. It implements sandbox.Contained.
 type trialSandbox struct {
 	guests.Sandbox
 	backend *Backend
@@ -37,14 +36,7 @@ type trialSandbox struct {
 	closeErr  error
 }
 
-var _ interface {
-	sandbox.Meter
-	sandbox.Monitor
-	sandbox.Finder
-	sandbox.Observer
-	sandbox.Outlet
-	sandbox.Services
-} = (*trialSandbox)(nil)
+var _ sandbox.Contained = (*trialSandbox)(nil)
 
 // apply starts all pods in parallel, and checks their walls from the inside before any foreign
 // program runs there.
@@ -74,8 +66,8 @@ func (s *trialSandbox) apply(ctx context.Context, room *share) error {
 		return explain(s.backend.namespace, why)
 	}
 	return s.Settle(ctx, func(ctx context.Context, name string, c *guests.Container) error {
-		err := guests.CheckWalls(c.Guest.Hello(), guests.Walls{Interface: !s.backend.config.RemoveInterface, OwnKernel: s.backend.config.RuntimeClass != ""})
-		if err == nil && c.Guest.Hello().Interfaces > 1 && !isProbe(s.Trial) {
+		err := guests.CheckWalls(c.Guest.Hello(), guests.Walls{Interface: !s.backend.config.RemoveInterface, OwnKernel: s.backend.config.RuntimeClass != "", OwnUsers: ownUsers(s.pods[name].plan.pod)})
+		if err == nil && c.Guest.Hello().Interfaces > 1 && !s.Spec.Probe {
 			err = s.proveClosed(ctx, s.pods[name])
 		}
 		return err
@@ -130,7 +122,7 @@ func (s *trialSandbox) cut(why string) {
 	}
 }
 
-// Ended implements sandbox.Monitor.
+// Ended implements sandbox.Sandbox.
 func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	c := s.pods[name]
 	if c == nil {
@@ -173,12 +165,20 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 		"every server in a pod of its own",
 		"cpu of every container is limited", "memory of every container is limited",
 		"the workspace has a hard size limit",
+		"what process 1 writes to the runner is encrypted in the node's log of the container",
 	)
 	g.Missing = append(g.Missing,
 		"how many processes, files and open files a container has is limited only if the nodes limit it",
-		"a pod of another run on the same node may have the same user: what the kernel counts by user it would share",
-		"what process 1 writes is in the node's log of the container until the pod is deleted",
 	)
+	if why := s.backend.sharesUsers.Load(); slices.ContainsFunc(s.plan, func(p podPlan) bool { return !ownUsers(s.pods[p.container].plan.pod) }) {
+		shared := "pods share their node's user namespace, in which one of another run may have the same user: what the kernel counts by user it would share"
+		if why != nil {
+			shared += " (" + *why + ")"
+		}
+		g.Missing = append(g.Missing, shared)
+	} else {
+		g.Enforced = append(g.Enforced, "every pod has a user namespace: its users are nobody on the node and in other pods")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -200,10 +200,15 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	return g
 }
 
+// Enter implements sandbox.Sandbox.
+func (s *trialSandbox) Enter(name string) string {
+	return fmt.Sprintf("kubectl -n %s exec -it %s -- sh", s.backend.namespace, s.pods[name].plan.pod.Name)
+}
+
 // checkPause is how long after a check that failed the next begins.
 const checkPause = 200 * time.Millisecond
 
-// Ready implements sandbox.Services.
+// Ready implements sandbox.Contained.
 func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
 	name := sandbox.ServiceName(server, service)
 	c, err := s.Container(name)

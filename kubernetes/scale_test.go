@@ -24,12 +24,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/kubetest"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // counter counts what is asked of the API through it, by method and resource.
@@ -42,7 +42,7 @@ type counter struct {
 func countAPI(t testing.TB) *counter {
 	t.Helper()
 	requireCluster(t)
-	config, _, _, err := connect(eval.Kubernetes{})
+	config, _, _, err := connect(kube.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,13 +107,13 @@ func TestManyPods(t *testing.T) {
 	const pods = 500
 	kwok := kubetest.Command(t, "WAZA_KUBERNETES_KWOK")
 	program := suiteProgram(t)
-	_, direct, _, err := connect(eval.Kubernetes{})
+	_, direct, _, err := connect(kube.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	counts := countAPI(t)
 	label := map[string]string{"waza-test": "scale"}
-	b := open(t, program, Options{Config: eval.Kubernetes{Namespace: "waza-scale", NodeSelector: label, Tolerations: []eval.Toleration{{Operator: "Exists"}}}})
+	b := open(t, program, Options{Config: kube.Settings{Namespace: "waza-scale", NodeSelector: label, Tolerations: []kube.Toleration{{Operator: "Exists"}}}})
 	counts.take()
 
 	heap := heapInUse()
@@ -123,9 +123,9 @@ func TestManyPods(t *testing.T) {
 	errs := make(chan error, pods)
 	for n := range pods {
 		go func() {
-			_, err := b.Open(ctx, &plan.Trial{
-				Run: b.run, Task: "t", Number: n + 1, Network: "airtight", Workspace: "tmpfs", MCPJSON: "{}", ServersOnly: true,
-				Servers: []plan.Server{{Name: "one", Container: small()}},
+			_, err := b.Open(ctx, &sandbox.Spec{
+				Run: b.run, Task: "t", Number: n + 1, Lifetime: sandbox.LifeOfRun, Network: sandbox.NetworkAirtight,
+				Containers: []sandbox.ContainerSpec{{Name: "one", Role: sandbox.RoleServer, Container: small()}},
 			}, func(evidence.Event) {})
 			errs <- err
 		}()

@@ -10,11 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/kubetest"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/kube"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/sandboxtest"
 )
@@ -65,10 +64,10 @@ func (b *Backend) left(t *testing.T) (names []string) {
 
 func TestSuite(t *testing.T) {
 	sandboxtest.Run(t, func(t *testing.T, program string) sandboxtest.Opened {
-		b := open(t, program, Options{Config: eval.Kubernetes{CPURequests: 0.02}, AllowWeak: []string{probe.HostTCP}})
+		b := open(t, program, Options{Config: kube.Settings{CPURequests: 0.02}, AllowWeak: []string{probe.HostTCP}})
 		return sandboxtest.Opened{
 			Backend: b, Name: "kubernetes",
-			Trial:     plan.Trial{Run: b.run, Network: "airtight", Workspace: "tmpfs"},
+			Spec:      sandbox.Spec{Run: b.run, Network: sandbox.NetworkAirtight},
 			Container: sandbox.Container{CPUs: 0.5, Memory: 64 << 20, Disk: 16 << 20, Pids: 64},
 			Left:      b.left,
 		}
@@ -76,7 +75,7 @@ func TestSuite(t *testing.T) {
 }
 
 // install creates the namespace and its policy where they are missing.
-func install(ctx context.Context, c eval.Kubernetes) error {
+func install(ctx context.Context, c kube.Settings) error {
 	_, client, namespace, err := connect(c)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type watch struct {
 	ended sync.WaitGroup
 
 	mu   sync.Mutex
-	pods map[string]*followed // by the name that they are followed by; guarded by mu
+	pods map[string]*followed // by name; guarded by mu
 }
 
 // followed is what the API has said of one pod.
@@ -37,26 +37,23 @@ type followed struct {
 // watchPatience is how long a watch may take to begin. It tries again and again if the API refuses it.
 const watchPatience = 15 * time.Second
 
-// startWatch begins to watch the pods that a selector selects, each by the name that named
-// returns, and returns once the watch is complete. If policies is not nil, it is called with all
-// policies of the namespace, also whenever one of them changes.
-func startWatch(ctx context.Context, client kubernetes.Interface, namespace, selector string, named func(*corev1.Pod) string, policies func([]networkingv1.NetworkPolicy)) (*watch, error) {
+// startWatch begins to watch the pods that a selector selects, and returns once the watch is
+// complete. Policies is called with all policies of the namespace, also whenever one of them changes.
+func startWatch(ctx context.Context, client kubernetes.Interface, namespace, selector string, policies func([]networkingv1.NetworkPolicy)) (*watch, error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	w := &watch{stop: stop, pods: map[string]*followed{}}
 	complete := []cache.InformerSynced{w.inform(running, cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = selector }),
 		&corev1.Pod{}, func(_ cache.Store, object any, gone bool) {
-			pod := object.(*corev1.Pod)
-			w.take(named(pod), pod, gone)
-		})}
-	if policies != nil {
-		complete = append(complete, w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, fields.Everything()),
+			w.take(object.(*corev1.Pod), gone)
+		}),
+		w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, fields.Everything()),
 			&networkingv1.NetworkPolicy{}, func(store cache.Store, _ any, _ bool) {
 				var all []networkingv1.NetworkPolicy
 				for _, object := range store.List() {
 					all = append(all, *object.(*networkingv1.NetworkPolicy))
 				}
 				policies(all)
-			}))
+			}),
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, watchPatience, fmt.Errorf("the API does not let it begin within %s", watchPatience))
 	defer cancel()
@@ -89,11 +86,11 @@ func (w *watch) close() {
 	w.ended.Wait()
 }
 
-// take takes the word on a pod that is followed by a name.
-func (w *watch) take(name string, pod *corev1.Pod, gone bool) {
+// take takes the word on a pod.
+func (w *watch) take(pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := w.pods[name]
+	f := w.pods[pod.Name]
 	if f == nil {
 		return
 	}

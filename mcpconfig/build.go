@@ -2,7 +2,7 @@ package mcpconfig
 
 import "errors"
 
-// Build describes how to build the image of a server from source. Its keys are those of
+// Build describes how to build an image from source. Its keys are those of
 // Docker Compose.
 type Build struct {
 	Context    string            `json:"context,omitempty" jsonschema:"directory of the source, relative to the eval; default the directory of the eval, and for npx and uvx none"`
@@ -18,6 +18,22 @@ func (b *Build) SetShort(context string) error {
 	}
 	b.Context = context
 	return nil
+}
+
+// Validate returns the errors in b, which no variables are expanded in. image is an image that is
+// given beside it.
+func (b *Build) Validate(image string) error {
+	if b == nil {
+		return nil
+	}
+	f := &findings{}
+	f.build("", image, b)
+	f.stays("build.context", "", b.Context)
+	var errs []error
+	for _, one := range f.all {
+		errs = append(errs, errors.New(one.Message))
+	}
+	return errors.Join(errs...)
 }
 
 // HasSource reports whether the image is built from a directory. Beside npx and uvx, args alone

@@ -44,6 +44,7 @@ func runOptions() map[string]runOption {
 		"entrypoint":   {take: func(r *runReader, _, value string) { r.entrypoint = &value }},
 		"user":         setsText("user", func(s *Server) *string { return &s.User }, unlessVariable(CheckUser)),
 		"memory":       setsText("memory", func(s *Server) *string { return &s.Memory }, unlessVariable(checkSize)),
+		"shm-size":     setsText("shm_size", func(s *Server) *string { return &s.ShmSize }, unlessVariable(checkSize)),
 		"cpus":         {take: (*runReader).takeCPUs},
 		"pids-limit":   {take: (*runReader).takePids},
 		"tmpfs":        {take: (*runReader).takeTmpfs},

@@ -38,11 +38,12 @@ func TestFromDockerRun(t *testing.T) {
 		"run --name x -l a=b --label=c --cap-drop ALL --read-only -q i": {Image: "i"},
 		"run --network none --security-opt no-new-privileges i":         {Image: "i"},
 		"run -u app -m 64m --cpus 0.5 --pids-limit=9 i":                 {Image: "i", User: "app", Limits: mcpconfig.Limits{Memory: "64m", CPUs: 0.5, Pids: 9}},
-		"run --tmpfs /run --tmpfs=/data i":                              {Image: "i", Writable: []string{"/run", "/data"}},
-		"run --pull=always --platform linux/amd64 i":                    {Image: "i", Pull: "always", Platform: "linux/amd64"},
-		"run --entrypoint serve i -a":                                   {Image: "i", Command: "serve", Args: []string{"-a"}},
-		"run --entrypoint '' i serve -a":                                {Image: "i", Command: "serve", Args: []string{"-a"}},
-		"run ghcr.example/team/s@sha256:0123 x":                         {Image: "ghcr.example/team/s@sha256:0123", Args: []string{"x"}},
+		"run --shm-size=1g i":                        {Image: "i", Limits: mcpconfig.Limits{ShmSize: "1g"}},
+		"run --tmpfs /run --tmpfs=/data i":           {Image: "i", Writable: []string{"/run", "/data"}},
+		"run --pull=always --platform linux/amd64 i": {Image: "i", Pull: "always", Platform: "linux/amd64"},
+		"run --entrypoint serve i -a":                {Image: "i", Command: "serve", Args: []string{"-a"}},
+		"run --entrypoint '' i serve -a":             {Image: "i", Command: "serve", Args: []string{"-a"}},
+		"run ghcr.example/team/s@sha256:0123 x":      {Image: "ghcr.example/team/s@sha256:0123", Args: []string{"x"}},
 	} {
 		t.Run(line, func(t *testing.T) {
 			in := mcpconfig.Server{Command: "/usr/bin/docker", Args: words(line)}
@@ -130,6 +131,7 @@ func TestFromDockerRunRefuses(t *testing.T) {
 		"run -m lots i":                           "1: -m is not a size",
 		"run --cpus 0 i":                          "1: --cpus must be a number over 0",
 		"run --cpus NaN i":                        "1: --cpus must be a number over 0",
+		"run --shm-size 0 i":                      "1: --shm-size is not a size; write a whole number and k, m or g, such as 512m",
 		"run --pids-limit -1 i":                   "1: --pids-limit must be a whole number from 1",
 		"run -u 0 i":                              "1: -u must not be root",
 		"run --user root:x i":                     "1: --user must not be root",

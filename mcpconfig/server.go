@@ -62,7 +62,10 @@ type Limits struct {
 	Pids      int     `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`
 	Disk      string  `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m, the agent's workspace 512m"`
 	Scratch   string  `json:"scratch,omitempty" jsonschema:"size limit of /tmp and of home; default the value of disk"`
+	ShmSize   string  `json:"shm_size,omitempty" jsonschema:"size limit of /dev/shm, which counts as memory of the container, such as 256m; default 16m"`
 	OpenFiles int     `json:"open_files,omitempty" min:"64" max:"1048576" jsonschema:"limit of open files of a process; default 4096"`
+
+	NestedSandboxes bool `json:"nested_sandboxes,omitempty" jsonschema:"let programs filter their own system calls (seccomp), as browsers do; these filters use memory that all containers share"`
 }
 
 // Transports of MCP, as [Server.Transport] names them.

@@ -10,7 +10,8 @@ import (
 // connect to it, using the name of the service. The service itself cannot connect to
 // anything, including other services of the server.
 type Service struct {
-	Image    string            `json:"image,omitempty" jsonschema:"container image of the service; required"`
+	Image    string            `json:"image,omitempty" jsonschema:"container image of the service; required without build"`
+	Build    *Build            `json:"build,omitempty" jsonschema:"source to build the image from: a directory or a mapping"`
 	Command  string            `json:"command,omitempty" jsonschema:"program to run; default the image's command"`
 	Args     []string          `json:"args,omitempty" jsonschema:"arguments of command"`
 	Env      map[string]string `json:"env,omitempty" jsonschema:"environment variables of the service"`
@@ -44,7 +45,7 @@ func (f *findings) services(s Server) {
 		f.serviceName(at, name)
 		service := s.Services[name]
 		if service == nil {
-			f.invalid(at, "%s: there is nothing to remove it from; give it an image", at)
+			f.invalid(at, "%s: there is nothing to remove it from; give it an image or a build", at)
 			continue
 		}
 		f.program(at, *service)
@@ -64,9 +65,10 @@ func (f *findings) serviceName(at, name string) {
 }
 
 func (f *findings) program(at string, s Service) {
-	if s.Image == "" {
-		f.invalid(at, "%s needs an image", at)
+	if s.Image == "" && s.Build == nil {
+		f.invalid(at, "%s needs an image or a build", at)
 	}
+	f.build(at+".", s.Image, s.Build)
 	if s.Command == "" && s.Args != nil {
 		f.invalid(at+".args", "%s.args need a command; without one the image's own command is run", at)
 	}
@@ -82,7 +84,7 @@ func (f *findings) ports(at string, ports []int, own int) {
 		switch {
 		case slices.Contains(ports[:i], port):
 			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d appears twice", at, port)
-		case port == own:
+		case port == own && own != 0:
 			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d is the port of the server itself; have one of the two listen on another", at, port)
 		}
 	}

@@ -25,7 +25,9 @@ func Validate(name string, s Server) error {
 	}
 	f.kind(s)
 	f.places(s)
-	f.build(s)
+	if s.URL == "" {
+		f.build("", s.Image, s.Build)
+	}
 	f.container("", containerOf{s.Image, s.User, s.Writable, s.Files, s.Limits})
 	f.limits(s)
 	f.services(s)
@@ -126,21 +128,35 @@ func (f *findings) places(s Server) {
 	}
 }
 
-// build checks that the settings of a build are consistent.
-func (f *findings) build(s Server) {
-	b := s.Build
-	if b == nil || s.URL != "" {
+// build checks that the settings of a build are consistent. image is an image that is given beside
+// it. Names of fields start with prefix.
+func (f *findings) build(prefix, image string, b *Build) {
+	if b == nil {
 		return
 	}
-	if s.Image != "" {
-		f.invalid("build", "image and build are both given; remove one of them")
+	at := prefix + "build"
+	if image != "" {
+		f.invalid(at, "%simage and %s are both given; remove one of them", prefix, at)
 	}
 	if b.Dockerfile != "" && !hasVariable(b.Dockerfile) && !filepath.IsLocal(b.Dockerfile) {
-		f.invalid("build.dockerfile", "build.dockerfile must be a path in the context, relative and without ..")
+		f.invalid(at+".dockerfile", "%s.dockerfile must be a path in the context, relative and without ..", at)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Args)) {
 		if !IsVariable(name) {
-			f.add(ErrInvalid, "build.args", name, "build.args: %q is not a variable's name", name)
+			f.add(ErrInvalid, at+".args", name, "%s.args: %q is not a variable's name", at, name)
+		}
+		f.stays(at+".args", name, b.Args[name])
+	}
+	f.stays(at+".dockerfile", "", b.Dockerfile)
+	f.stays(at+".target", "", b.Target)
+}
+
+// stays refuses variables in what an image keeps, in its history or a label, for all who get it.
+func (f *findings) stays(field, key, value string) {
+	parts, _ := split(value) // Expand says what is wrong with it
+	for _, p := range parts {
+		if p.variable != "" {
+			f.add(ErrInvalid, field, key, "%s: ${%s} may be a secret, and the image would keep its value; write a value that is no secret, or build the image yourself and name it under image", where(field, key), p.variable)
 		}
 	}
 }
@@ -173,11 +189,15 @@ func (f *findings) container(prefix string, c containerOf) {
 	f.size(prefix+"memory", c.limits.Memory)
 	f.size(prefix+"disk", c.limits.Disk)
 	f.size(prefix+"scratch", c.limits.Scratch)
+	f.size(prefix+"shm_size", c.limits.ShmSize)
 }
 
 func (f *findings) file(field, target, source string) {
 	if !path.IsAbs(target) || path.Clean(target) != target || target == "/" {
 		f.add(ErrInvalid, field, target, "%s: %q must be an absolute path of a file in its container", field, target)
+	}
+	if ReservedDir(target) {
+		f.add(ErrInvalid, field, target, "%s: %q is in a directory of its container that cannot be written to; choose another, such as /data", field, target)
 	}
 	if !hasVariable(source) && !filepath.IsLocal(source) {
 		f.add(ErrInvalid, field, target, "%s must be a relative path without .., from the eval's directory", where(field, target))

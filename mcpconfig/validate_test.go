@@ -76,6 +76,11 @@ func TestValidate(t *testing.T) {
 		"odd memory":               {mcpconfig.Server{Command: "run", Limits: mcpconfig.Limits{Memory: "lots"}}, "memory is not a size"},
 		"odd disk":                 {mcpconfig.Server{Command: "run", Limits: mcpconfig.Limits{Disk: "0m"}}, "disk is not a size"},
 		"NUL":                      {mcpconfig.Server{Command: "run", Args: []string{"a", "b\x00"}}, "args[1] must not hold a NUL"},
+		"variable in a build":      {mcpconfig.Server{Command: "run", Build: &mcpconfig.Build{Args: map[string]string{"A": "1", "T": "a${TOKEN}"}}}, "build.args.T: ${TOKEN} may be a secret, and the image would keep its value"},
+		"default in a build":       {mcpconfig.Server{Command: "npx", Args: []string{"x"}, Build: &mcpconfig.Build{Args: map[string]string{"T": "${TOKEN:-x}"}}}, "${TOKEN} may be a secret"},
+		"variable in a stage":      {mcpconfig.Server{Command: "run", Build: &mcpconfig.Build{Target: "${STAGE}"}}, "build.target: ${STAGE} may be a secret"},
+		"variable in a Dockerfile": {mcpconfig.Server{Command: "run", Build: &mcpconfig.Build{Dockerfile: "${D}/Dockerfile"}}, "build.dockerfile: ${D} may be a secret"},
+		"no variable in a build":   {mcpconfig.Server{Command: "run", Build: &mcpconfig.Build{Context: "${DIR}", Args: map[string]string{"T": "$${TOKEN} $TOKEN"}}}, ""},
 		"odd env":                  {mcpconfig.Server{Command: "run", Env: map[string]string{"A=B": "c"}}, `"A=B" is not a variable's name`},
 		"empty tool":               {mcpconfig.Server{Command: "run", Tools: []string{""}}, "tools[0] must not be empty"},
 	} {

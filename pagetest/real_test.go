@@ -159,22 +159,23 @@ func TestRealRuns(t *testing.T) {
 	})
 }
 
-// watch follows a run in progress on one page, without reloading, until the run ends.
+// watch follows a run in progress on one page until the run ends.
 func watch(t *testing.T, b *browsertest.Browser, address, dir string) {
 	run := start(t, dir, example("mcp-eval"), "--task", "price", "--keep")
 	p := b.Open(t, address, browsertest.View{})
 	overview := browsertest.Eval[string](p, "location.origin") + "/runs/" + filepath.Base(dir) + "/overview"
 	dockertest.Await(t, runLimit, "the run has begun", func() bool { return runner.Held(dir) })
 	p.Do(chromedp.Navigate(overview))
-	p.Await(`document.querySelector("[data-now=working]").textContent.includes("collecting")`)
+	p.Await(now + `.includes("collecting")`)
+	hold(p)
 	p.Fits()
 	p.Accessible()
 	p.Picture("at-work")
+	p.Do(chromedp.Reload())
 	if err := run.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	p.Await(`document.querySelector("[data-now=done]").textContent === "1"`)
-	p.Await(`document.querySelector("[data-now=told]").textContent.includes("Load this page again")`)
+	p.Await(`document.readyState === "complete" && document.querySelector("main h1") && !document.querySelector(".now")`)
 	run.end()
 	p.Quiet()
 }

@@ -17,9 +17,6 @@ import (
 	"iter"
 	"strings"
 	"sync"
-	plain "text/template"
-
-	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // Document is an HTML document: a single page, or a file of pages of which one is visible
@@ -28,10 +25,8 @@ type Document struct {
 	Title string
 	Nav   []NavItem
 	Note  string // shown at the top of every page; concerns all of them
-	Live  string // URL of server-sent events that update the page; empty in a file
 	Paged bool   // there may be several pages
-	// Served reports that the page comes from a server, to which its forms and script may
-	// send requests.
+	// Served reports that the page comes from a server, to which its forms may send requests.
 	Served bool
 }
 
@@ -50,17 +45,9 @@ type Page struct {
 	data  any
 }
 
-var pages = sync.OnceValue(func() templates {
-	if !defence.EscapedPages {
-		return plain.Must(plain.New("").Funcs(funcs).ParseFS(files, "templates/*.html"))
-	}
+var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(funcs).ParseFS(files, "templates/*.html"))
 })
-
-// templates executes page templates.
-type templates interface {
-	ExecuteTemplate(w io.Writer, name string, data any) error
-}
 
 // Write writes the document, holding one page at a time. It returns errors of pages and of
 // w.
@@ -134,17 +121,14 @@ func joined(pattern string) string {
 }
 
 // Policy returns the Content-Security-Policy of the pages: only their own style and
-// scripts, by hash, and no other sources. Served pages may send requests to their server.
+// scripts, by hash, and no other sources. Forms of served pages may send requests to their server.
 func Policy(served bool) string {
-	if !defence.PagePolicy {
-		return ""
-	}
 	parts := []string{
 		"default-src 'none'", "style-src " + hashed(style()), "script-src " + hashed(early()) + " " + hashed(script()),
 		"img-src data:", "base-uri 'none'",
 	}
 	if served {
-		parts = append(parts, "form-action 'self'", "connect-src 'self'")
+		parts = append(parts, "form-action 'self'")
 	} else {
 		parts = append(parts, "form-action 'none'")
 	}

@@ -23,7 +23,7 @@ var funcs = template.FuncMap{
 	"bytes":    view.Bytes,
 	"ms":       milliseconds,
 	"took":     view.Took,
-	"left":     func(ms int64) string { return view.Left(time.Duration(ms) * time.Millisecond) },
+	"left":     view.Left,
 	"percent":  percent,
 	"when":     when,
 	"toMinute": toMinute,

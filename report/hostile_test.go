@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
@@ -157,6 +158,7 @@ func TestHostileMarkdown(t *testing.T) {
 // The number of texts that are slow to parse is limited, and text that is shown unformatted
 // says so.
 func TestHostileMarkdownIsLaidOutWithinBounds(t *testing.T) {
+	heavytest.Mark(t)
 	for _, trials := range []int{1, 100, 1 << 20} {
 		if all := min(trials, maxTrials) * Share(trials).Laid; all > maxMarkdownAll {
 			t.Errorf("%d trials lay out %d bytes, more than %d", trials, all, maxMarkdownAll)

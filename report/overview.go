@@ -17,7 +17,7 @@ import (
 // Overview returns the overview page of a run.
 func Overview(r view.Run, l Links) Page { return overviewOf(r, l).page() }
 
-// LiveOverview returns the overview page of a live run, which is updated by events.
+// LiveOverview returns the overview page of a live run.
 func LiveOverview(r view.Run, p view.RunProgress, l Links) Page {
 	o := overviewOf(r, l)
 	o.Now = new(progressOf(p, l))

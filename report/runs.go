@@ -117,7 +117,7 @@ func Notice(title, text string) Page {
 
 type notice struct{ Title, Text string }
 
-// AtWork returns the part of a page that shows the progress of a run, updated by events.
+// AtWork returns the part of a page that shows the progress of a run.
 func AtWork(p view.RunProgress, l Links) Page {
 	return Page{ID: l.ID("now"), Title: "Now", name: "now", data: progressOf(p, l)}
 }

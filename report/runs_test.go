@@ -15,7 +15,7 @@ import (
 func TestAtWork(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := view.RunProgress{
-		State: view.StateRunning, ElapsedMS: 90_000, Planned: 400, Done: 30, LeftMS: new(int64(240_000)),
+		State: view.StateRunning, ElapsedMS: 90_000, Planned: 400, Done: 30, Left: new(4 * time.Minute),
 		Outcomes: map[evidence.Class]int{evidence.ClassPass: 20, evidence.ClassFail: 10},
 	}
 	for n := range 60 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/changes"
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/report/view"
 )
 
@@ -106,9 +105,6 @@ func Share(trials int) Bounds {
 	total := min(maxDocument/min(max(trials, 1), maxTrials), maxTrial)
 	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Steps: max(total/rowSize, 50)}
 	bounds.Laid = min(maxMarkdownAll/min(max(trials, 1), maxTrials), maxMarkdownTrial)
-	if !defence.BoundedPages {
-		bounds.Text, bounds.Total = 1<<30, 1<<30
-	}
 	return bounds
 }
 

@@ -92,11 +92,11 @@ func readOutline(r io.Reader) (o Outline, err error) {
 		if listed++; listed > maxListed {
 			return errMany
 		}
-		return jsonv2.SkipFunc
+		return errors.ErrUnsupported
 	}
 	err = jsonv2.UnmarshalDecode(in.dec, &o, lenient, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
 		jsonv2.UnmarshalFromFunc(readName),
-		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *[]TaskOutline) error { hasTasks = true; return jsonv2.SkipFunc }),
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *[]TaskOutline) error { hasTasks = true; return errors.ErrUnsupported }),
 		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *TaskOutline) error { return count() }),
 		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *TrialOutline) error { return count() }),
 	)))
@@ -125,7 +125,7 @@ func readOutline(r io.Reader) (o Outline, err error) {
 // readName reads a text as a name.
 func readName(dec *jsontext.Decoder, s *string) error {
 	if dec.PeekKind() != '"' {
-		return jsonv2.SkipFunc
+		return errors.ErrUnsupported
 	}
 	text, err := dec.ReadToken()
 	if err == nil {

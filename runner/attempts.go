@@ -149,7 +149,7 @@ func (r *reconnection) gone() error {
 
 // recover waits until the backend can open sandboxes again. It returns nil immediately if the
 // backend is not a [sandbox.Reconnector].
-func (r *reconnection) recover(ctx context.Context, b trial.Backend) error {
+func (r *reconnection) recover(ctx context.Context, b sandbox.Opener) error {
 	reconnector, ok := b.(sandbox.Reconnector)
 	if !ok {
 		return nil

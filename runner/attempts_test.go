@@ -65,8 +65,8 @@ func TestInfraIsRunAgain(t *testing.T) {
 				t.Errorf("%+v: %d updates of another attempt", test, again)
 			}
 			for i, s := range b.opened() {
-				if s.trial.Attempt != i+1 {
-					t.Errorf("sandbox %d is of attempt %d", i+1, s.trial.Attempt)
+				if s.spec.Attempt != i+1 {
+					t.Errorf("sandbox %d is of attempt %d", i+1, s.spec.Attempt)
 				}
 			}
 			checkAttempts(t, o.Dir, test.attempts, test.class)
@@ -93,7 +93,7 @@ func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class)
 	if code := summary.ExitCode(record.Planned(), record.FailFast); code != want {
 		t.Errorf("exit code %d", code)
 	}
-	if err := record.Seal(dir); err != nil {
+	if err := record.WriteDigests(dir); err != nil {
 		t.Fatal(err)
 	}
 	sealed, err := ReadRecord(dir)

@@ -44,11 +44,19 @@ type Batch struct {
 // Variant overrides the eval's agent and model. Empty fields do not.
 type Variant struct{ Executor, Model string }
 
+func (v Variant) set(q *Request) { q.Executor, q.Model, q.Name = v.Executor, v.Model, v.Slug() }
+
 // Slug returns v as a directory name.
 func (v Variant) Slug() string { return slug(v.Executor+"-"+v.Model, 48) }
 
 // RunBatch runs all runs of b, one after another, until ctx is done.
 func RunBatch(ctx context.Context, b Batch) {
+	if b.Print == nil {
+		if err := b.checkOffline(ctx); err != nil {
+			b.Failed(err)
+			return
+		}
+	}
 	for i, eval := range b.Evals {
 		if len(b.Evals) > 1 {
 			if ctx.Err() != nil {
@@ -108,7 +116,7 @@ var errNotBegun = errors.New("interrupted before it began")
 // is wanted and a task has skills.
 func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
 	for _, v := range b.Variants {
-		j, err := b.plan(ctx, eval, func(q *Request) { q.Executor, q.Model, q.Name = v.Executor, v.Model, v.Slug() })
+		j, err := b.plan(ctx, eval, v.set)
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +131,8 @@ func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
 			b.Announce("no task has a skill, so there is nothing to compare; running without a baseline")
 			continue
 		}
-		if j.Request.Shard != nil || j.Request.Shards > 0 {
-			return nil, mistake("--shard and --shards cannot be given with a baseline, which is a run of its own: run them with --no-skills too, and compare the merged runs")
+		if j.Request.Shard != nil {
+			return nil, mistake("--shard cannot be given with a baseline, which is a run of its own: run its shards with --no-skills, and compare the merged runs")
 		}
 		if j.Request.Hold != nil {
 			return nil, mistake("--keep keeps one sandbox and this would be two runs; leave out the baseline")
@@ -214,6 +222,7 @@ func (j *Job) place(dir string) error {
 		j.Dir = filepath.Join(ownDir, "runs", j.ID)
 		return nil
 	}
+	j.Dir = NamedDir(dir)
 	return checkNewOrEmpty(dir)
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/results"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // installing is a backend that can resolve packages and not build them.
@@ -33,7 +33,7 @@ func (b installing) Resolve(_ context.Context, i images.Image, _ *images.Lock) (
 	return i.ReadManifest([]byte(`{"packages": {"node_modules/tool": {"version": "1.2.3", "integrity": "sha512-abcdefghijklmnopqrstuvwxyz", "bin": {"tool": "x.js"}}}}`), "")
 }
 
-func (installing) Prepare(context.Context, []*plan.Trial, func(string)) error {
+func (installing) Prepare(context.Context, []*sandbox.Spec, func(string)) error {
 	return errors.New("no compiler")
 }
 
@@ -56,8 +56,10 @@ func TestRunAll_Packages(t *testing.T) {
 		Request: func() (Request, error) {
 			return Request{Choices: Choices{Isolated: true}, Host: Host{
 				Host: trial.Host{Secrets: &redact.Set{}}, Build: func() string { return "" }, Lookup: os.LookupEnv,
-				Open: func(context.Context, Opening) (Backend, error) { return installing{&fakeBackend{}, &resolved}, nil },
-				Say:  func(string) {}, Warn: func(error) {}, Notice: func([]*strictyaml.Error) {},
+				Open: func(context.Context, Opening) (sandbox.Backend, error) {
+					return installing{&fakeBackend{}, &resolved}, nil
+				},
+				Say: func(string) {}, Warn: func(error) {}, Notice: func([]*strictyaml.Error) {},
 			}}, nil
 		},
 		Announce: func(s string) { said = append(said, s) },

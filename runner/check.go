@@ -28,9 +28,6 @@ type Checking struct {
 	Eval      string // path of the eval
 	Isolated  bool   // whether it is to run in containers
 	AsWritten bool   // the eval chooses that
-	// Absent returns the trials' images that the engine does not have. If it fails because no
-	// engine is available, images are not checked.
-	Absent func(context.Context, []*plan.Trial) ([]string, error)
 	// Unwritten returns the mark of a place that is left to be written in a text, or "".
 	Unwritten func(text []byte) string
 
@@ -396,13 +393,19 @@ func (c *checker) unused() {
 	}
 }
 
-// absent returns the images that the engine does not have.
-func (c *checker) absent(ctx context.Context, trials []*plan.Trial) (refs []string, err error) {
-	if c.Absent == nil || len(trials) == 0 {
+// absent returns the images that the engine does not have and that a run does not build. Without an
+// engine they are not known.
+func (c *checker) absent(ctx context.Context, trials []*plan.Trial) ([]string, error) {
+	var refs []string
+	for _, need := range plan.NeededImages(trials) {
+		if need.Image != "" && !need.Built && !strings.Contains(need.Image, placeholder) {
+			refs = append(refs, need.Image)
+		}
+	}
+	if c.Absent == nil || len(refs) == 0 {
 		return nil, nil
 	}
-	refs, err = c.Absent(ctx, trials)
-	return slices.DeleteFunc(refs, func(ref string) bool { return strings.Contains(ref, placeholder) }), err
+	return c.Absent(ctx, refs)
 }
 
 // scriptCalls returns the tools that a script calls, and the servers whose tools it lists.

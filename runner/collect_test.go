@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +63,8 @@ func TestWhatTheAgentLeaves(t *testing.T) {
 		{"no file", ends(0), nil, evidence.ClassAgentError, "the agent left no final output", "final output: no regular file"},
 		{"no file and a bad end", ends(2), nil, evidence.ClassAgentError, "the agent exited with code 2; the agent left no", "final output: no regular file"},
 		{"a link", leaves(answer, fakeFile{link: "/etc/passwd"}), nil, evidence.ClassAgentError, "the agent left no final output", "final output: no regular file"},
-		{"no tar", ends(0), bytes.Repeat([]byte("x"), 1024), evidence.ClassError, "could not judge: text", "final output: archive/tar"},
+		{"no tar", ends(0), bytes.Repeat([]byte("x"), 1024), evidence.ClassAgentError, "workspace cannot be collected: archive/tar", "workspace: archive/tar"},
+		{"half a tar", ends(0), tarOf(t, tar.Header{Name: "other", Typeflag: tar.TypeReg})[:1024], evidence.ClassAgentError, "the tar ends before its end mark", "workspace: the tar ends"},
 		{"a tar that leads out", ends(0), tarOf(t, tar.Header{Name: "../out/answer.txt", Typeflag: tar.TypeReg}), evidence.ClassAgentError, "no final output", "final output"},
 		{"a device", ends(0), tarOf(t, tar.Header{Name: "out/answer.txt", Typeflag: tar.TypeBlock}), evidence.ClassAgentError, "no final output", "final output"},
 	} {
@@ -113,9 +116,9 @@ func TestWorkspaceThatCannotBeCollected(t *testing.T) {
 				case tooLarge:
 					wantOutcome(t, r, evidence.ClassAgentError, name)
 				case closed:
-					wantOutcome(t, r, evidence.ClassFail, "the agent removed or closed its workspace")
+					wantOutcome(t, r, evidence.ClassFail, "the agent removed its workspace")
 				default:
-					wantOutcome(t, r, evidence.ClassError, "could not judge: file")
+					wantOutcome(t, r, evidence.ClassAgentError, "the agent's workspace cannot be collected: "+name)
 				}
 				wantGap(t, r, "workspace: "+name)
 				if text := r.Verdicts.Verdicts[0]; text.Result != evidence.VerdictPass {
@@ -124,6 +127,40 @@ func TestWorkspaceThatCannotBeCollected(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(string(r.Dir), evidence.WorkspaceFile)); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("half a workspace is kept: %v", err)
 				}
+			})
+		})
+	}
+}
+
+// Whose fault it is that something is not collected, or that a sandbox is not removed.
+func TestWhoSpoilt(t *testing.T) {
+	closed := tarOf(t, tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o7000}, tar.Header{Name: "notes.txt", Typeflag: tar.TypeReg})
+	cut := tarOf(t, tar.Header{Name: "a", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"WAZA.cut": "cannot be read: busy"}}, tar.Header{Name: "notes.txt", Typeflag: tar.TypeReg})
+	writes := func(tree []byte) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := w.Write(tree); return err }
+	}
+	for name, test := range map[string]struct {
+		collect func(io.Writer) error
+		close   error
+		class   evidence.Class
+		reason  string
+	}{
+		"a closed workspace":            {writes(closed), nil, evidence.ClassFail, "the agent closed its workspace, whose mode it set to 07000"},
+		"a file that cannot be read":    {writes(cut), nil, evidence.ClassAgentError, `what the agent left in "a" is not collected: it cannot be read: busy`},
+		"the disk":                      {func(io.Writer) error { return &fs.PathError{Op: "read", Path: "x", Err: syscall.EIO} }, nil, evidence.ClassInfra, "input/output error"},
+		"what keeps it from removal":    {writes(tarOf(t, tar.Header{Name: "notes.txt", Typeflag: tar.TypeReg})), sandbox.ErrLeft, evidence.ClassAgentError, sandbox.ErrLeft.Error()},
+		"lost with the sandbox besides": {func(io.Writer) error { return errGone }, errors.New("stuck"), evidence.ClassInfra, "stuck"},
+		"too large, and stuck":          {func(io.Writer) error { return fmt.Errorf("%w: it", sandbox.ErrUnreadable) }, errors.New("stuck"), evidence.ClassFail, "stuck"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, trial := testBackend(), testTrial(1)
+				trial.Graders = []evidence.GraderSpec{grader("file", `{"must_exist":["notes.txt"]}`)}
+				b.collect[sandbox.WorkspaceDir] = test.collect
+				if test.close != nil {
+					b.on["close"] = fails(test.close)
+				}
+				wantOutcome(t, runOne(t, b, trial, options(t)), test.class, test.reason)
 			})
 		})
 	}

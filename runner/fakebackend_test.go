@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -15,8 +16,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -33,8 +34,8 @@ type fakeBackend struct {
 	advice map[string]string
 	// used is what containers used; of others nothing can be seen.
 	used map[string]evidence.Usage
-	// usedBy is the same by trial, in place of used; nil for none.
-	usedBy func(*plan.Trial) evidence.Usage
+	// usedBy is the same by sandbox, in place of used; nil for none.
+	usedBy func(*sandbox.Spec) evidence.Usage
 	// onTrial is called at an act after on; nil for none.
 	onTrial func(act string, s *fakeSandbox) error
 	// ready waits for a service; nil does not.
@@ -46,11 +47,19 @@ type fakeBackend struct {
 	sandboxes []*fakeSandbox // guarded by mu
 }
 
+func (b *fakeBackend) Prepare(context.Context, []*sandbox.Spec, func(string)) error { return nil }
+
+func (b *fakeBackend) Describe() map[string]string { return nil }
+
+func (b *fakeBackend) Images() evidence.ImageRecords { return nil }
+
+func (b *fakeBackend) Close(context.Context) error { return nil }
+
 // fails makes an act fail, each time.
 func fails(err error) func(int) error { return func(int) error { return err } }
 
-func (b *fakeBackend) Open(_ context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
-	s := &fakeSandbox{backend: b, trial: t, observe: observe, files: map[string]fakeFile{}, gone: map[string]chan struct{}{}, endings: map[string]sandbox.Exit{}}
+func (b *fakeBackend) Open(_ context.Context, spec *sandbox.Spec, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+	s := &fakeSandbox{backend: b, spec: spec, observe: observe, files: map[string]fakeFile{}, gone: map[string]chan struct{}{}, endings: map[string]sandbox.Exit{}}
 	if err := s.act("open"); err != nil {
 		return nil, err
 	}
@@ -75,7 +84,7 @@ type fakeFile struct {
 
 type fakeSandbox struct {
 	backend *fakeBackend
-	trial   *plan.Trial
+	spec    *sandbox.Spec
 	observe func(evidence.Event)
 	running sync.WaitGroup
 
@@ -166,6 +175,20 @@ func (s *fakeSandbox) lose(container string, e sandbox.Exit) {
 func (s *fakeSandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
 
 func (s *fakeSandbox) Hint(container string) string { return s.backend.advice[container] }
+
+func (s *fakeSandbox) Enter(string) string { return "" }
+
+func (s *fakeSandbox) Find(context.Context, string, string, io.Writer) error {
+	return errors.New("nobody looks")
+}
+
+func (s *fakeSandbox) Observe(context.Context, string) (observe.Seen, error) {
+	return observe.Seen{}, errors.New("nobody watches")
+}
+
+func (s *fakeSandbox) ListenAt(context.Context, string, netip.AddrPort) (net.Listener, error) {
+	return nil, errors.New("nothing goes out")
+}
 
 func (s *fakeSandbox) Dial(context.Context, string, int) (net.Conn, error) {
 	return nil, errors.New("nothing listens")
@@ -264,7 +287,7 @@ func (s *fakeSandbox) Collect(_ context.Context, container, dir string, w io.Wri
 
 func (s *fakeSandbox) Usage(_ context.Context, container string) (evidence.Usage, error) {
 	if s.backend.usedBy != nil {
-		return s.backend.usedBy(s.trial), nil
+		return s.backend.usedBy(s.spec), nil
 	}
 	used, ok := s.backend.used[container]
 	if !ok {
@@ -274,7 +297,7 @@ func (s *fakeSandbox) Usage(_ context.Context, container string) (evidence.Usage
 }
 
 func (s *fakeSandbox) Guarantees() evidence.Guarantees {
-	return evidence.Guarantees{Backend: "fake", Network: s.trial.Network, Enforced: []string{"nothing"}}
+	return evidence.Guarantees{Backend: "fake", Network: s.spec.Network, Enforced: []string{"nothing"}}
 }
 
 // Close ends every process, even if the fake is set to fail.

@@ -146,7 +146,7 @@ func TestReasonsOfInfra(t *testing.T) {
 	}
 }
 
-// A workspace that cannot be had is a gap where nobody else is to blame.
+// A workspace that cannot be had is the agent's doing where nobody else is to blame.
 func TestCollectFailsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend()
@@ -155,7 +155,7 @@ func TestCollectFailsByItself(t *testing.T) {
 			return errors.New("broken")
 		}
 		r := runOne(t, b, testTrial(1), options(t))
-		if r.Verdicts.Class != evidence.ClassPass || len(r.Trial.Gaps) != 1 {
+		if r.Verdicts.Class != evidence.ClassAgentError || len(r.Trial.Gaps) != 1 {
 			t.Errorf("%s, gaps %q", r.Verdicts.Class, r.Trial.Gaps)
 		}
 	})

@@ -47,7 +47,7 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	if err := r.gradeTrials(ctx, record, snapshots); err != nil {
 		return Outcome{}, err
 	}
-	out, err := record.conclude(r.Dir, record.Reseal)
+	out, err := record.conclude(r.Dir)
 	if out.Results.Timestamp.IsZero() { // nothing was written
 		return Outcome{}, err
 	}

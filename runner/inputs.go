@@ -46,17 +46,7 @@ func inputsOf(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (ma
 
 // sourcesOf returns the paths of the files that a trial's containers and models get.
 func sourcesOf(t *plan.Trial) (paths []string) {
-	all := [][]plan.File{t.Files}
-	for _, s := range t.Skills {
-		all = append(all, s.Files)
-	}
-	for _, s := range t.Servers {
-		all = append(all, s.Files)
-	}
-	for _, g := range t.GraderContainers {
-		all = append(all, g.Files)
-	}
-	for _, f := range slices.Concat(all...) {
+	for _, f := range t.GivenFiles() {
 		if f.Source != nil {
 			paths = append(paths, filepath.Join(f.Source.Dir, f.Source.Path))
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/hint"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -105,6 +106,12 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 	if !i.Isolated && !i.remote() {
 		return mistake("inspect starts programs that you may not trust, and with --no-isolate they would run as yours, with your files and network: leave it out")
 	}
+	if err := i.checkOffline(ctx, "run the command once without --offline", i.plans, plan.Needs(i.plans)); err != nil {
+		return err
+	}
+	if err := i.permit(ctx, i.Eval, i.plans); err != nil {
+		return err
+	}
 	vault, err := openVault(ctx, i.plans, i.Eval.Dir(), i.Lookup, i.Secrets)
 	if err != nil {
 		return Mistake{err}
@@ -127,7 +134,7 @@ func (i *inspector) local() *plan.Trial {
 
 // setUp installs packages, gets all images, and certifies the kind of sandbox that the
 // servers run in.
-func (i *inspector) setUp(ctx context.Context, backend Backend) error {
+func (i *inspector) setUp(ctx context.Context, backend sandbox.Backend) error {
 	then := "for this inspection alone"
 	if i.Pin || i.Resolved != nil {
 		then = keptInLock
@@ -143,16 +150,16 @@ func (i *inspector) setUp(ctx context.Context, backend Backend) error {
 		return err
 	}
 	attackable, ok := backend.(selftest.Backend)
-	if err := prepare(ctx, backend, i.plans, i.Say); err != nil || !ok {
+	if err := backend.Prepare(ctx, plan.Specs(i.plans), i.Say); err != nil || !ok {
 		return err
 	}
 	i.report.Engine = attackable.Describe()
-	certificate, err := Certify(ctx, attackable, i.ID, selftest.KindOf(i.local()), i.Certificates, i.AllowWeak, i.Say)
+	certificate, err := Certify(ctx, attackable, i.ID, i.local().Kind(), i.Certificates.Of(i.Build()), i.AllowWeak, i.Say)
 	i.report.Certificate = inspection.CertificateOf(certificate)
 	return err
 }
 
-func (i *inspector) inspectAll(ctx context.Context, backend Backend) error {
+func (i *inspector) inspectAll(ctx context.Context, backend sandbox.Backend) error {
 	var weak []string
 	if i.report.Certificate != nil {
 		weak = i.report.Certificate.GotOut
@@ -169,7 +176,7 @@ func (i *inspector) inspectAll(ctx context.Context, backend Backend) error {
 			return err
 		}
 		found.Evidence = s.Name
-		_, images := describe(backend)
+		images := backend.Images()
 		i.identify(&found, s, images)
 		if pin := i.lock.Pin(found.Name); pin != nil && found.Failed == "" {
 			found.Pin = &inspection.PinCheck{Lock: LockPath(i.Eval), Differences: pin.Differences(found.Catalog)}
@@ -247,7 +254,7 @@ func (i *inspector) write() (written inspection.Report, err error) {
 
 // inspectOne inspects the server of a plan of [plan.PlanInspections], and adds data from the
 // evidence.
-func inspectOne(ctx context.Context, backend trial.Backend, t *plan.Trial, dir evidence.Dir, o trial.InspectOptions) (inspection.Server, error) {
+func inspectOne(ctx context.Context, backend sandbox.Opener, t *plan.Trial, dir evidence.Dir, o trial.InspectOptions) (inspection.Server, error) {
 	found, record, err := trial.Inspect(ctx, backend, t, dir, o)
 	if err == nil {
 		err = gather(&found, dir, record)

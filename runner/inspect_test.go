@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // inspectFake inspects server l, which has a secret.
@@ -24,7 +25,7 @@ func inspectFake(t *testing.T, backend *fakeBackend, dir, secret string) (inspec
 	t.Helper()
 	secrets := &redact.Set{}
 	secrets.Add(secret)
-	found, err := inspectOne(t.Context(), backend, &plan.Trial{Task: "l", Number: 1, ServersOnly: true, Servers: []plan.Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
+	found, err := inspectOne(t.Context(), backend, &plan.Trial{Task: "l", Number: 1, Servers: []plan.Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
 		evidence.Dir(dir), trial.InspectOptions{
 			Watch: time.Millisecond, Patience: time.Minute, Secrets: secrets,
 			Exercises: []inspection.Exercise{{What: inspection.Call, Name: "add"}},
@@ -151,7 +152,7 @@ func TestInspectIsInterrupted(t *testing.T) {
 		ID: "i", Eval: e, Servers: []string{"l"}, Dir: filepath.Join(dir, "found"), Isolated: true,
 		Host: Host{
 			Host: trial.Host{Secrets: secrets}, Say: func(string) {}, Lookup: func(string) (string, bool) { return "", false },
-			Open: func(context.Context, Opening) (Backend, error) { return closedBackend{backend}, nil },
+			Open: func(context.Context, Opening) (sandbox.Backend, error) { return closedBackend{backend}, nil },
 		},
 	})
 	if err == nil || err.Error() != "enough" {

@@ -20,7 +20,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -86,7 +85,7 @@ func runOne(t *testing.T, b *fakeBackend, trial *plan.Trial, o Options) Result {
 }
 
 // runTrials calls [RunTrials] and reads the results of the completed trials.
-func runTrials(t testing.TB, ctx context.Context, b trial.Backend, trials []*plan.Trial, o Options) (results []Result, err error) {
+func runTrials(t testing.TB, ctx context.Context, b sandbox.Opener, trials []*plan.Trial, o Options) (results []Result, err error) {
 	t.Helper()
 	dirs, err := RunTrials(ctx, b, trials, o)
 	for _, dir := range dirs {

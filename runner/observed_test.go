@@ -19,7 +19,7 @@ func TestActivityIsOnRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []evidence.Observed{{Container: "stock", Seen: observe.Nothing("without --isolate it is not watched")}}
+		want := []evidence.Observed{{Container: "stock", Seen: observe.Nothing("nobody watches")}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -22,7 +21,7 @@ const discardTimeout = 90 * time.Second
 // pool opens sandboxes of coming trials in advance. Nothing runs in a warm sandbox, and each is
 // used by only one trial.
 type pool struct {
-	trial.Backend
+	sandbox.Opener
 	dir    string // run directory
 	most   int    // maximum number of warm sandboxes
 	ctx    context.Context
@@ -42,8 +41,8 @@ type warmSandbox struct {
 }
 
 // newPool returns a pool with at most most warm sandboxes.
-func newPool(ctx context.Context, b trial.Backend, dir string, trials []*plan.Trial, most int) *pool {
-	p := &pool{Backend: b, dir: dir, most: most, warm: map[string]*warmSandbox{}}
+func newPool(ctx context.Context, b sandbox.Opener, dir string, trials []*plan.Trial, most int) *pool {
+	p := &pool{Opener: b, dir: dir, most: most, warm: map[string]*warmSandbox{}}
 	if most > 0 {
 		p.coming = slices.DeleteFunc(slices.Clone(trials), hasServices)
 	}
@@ -51,7 +50,7 @@ func newPool(ctx context.Context, b trial.Backend, dir string, trials []*plan.Tr
 	return p
 }
 
-func keyOf(t *plan.Trial) string { return fmt.Sprintf("%s/%d/%d", t.Task, t.Number, t.Attempt) }
+func keyOf(s *sandbox.Spec) string { return fmt.Sprintf("%s/%d/%d", s.Task, s.Number, s.Attempt) }
 
 // started removes a trial from those that may get a warm sandbox.
 func (p *pool) started(t *plan.Trial) {
@@ -69,7 +68,7 @@ func (p *pool) openNext() {
 	if len(p.coming) == 0 || len(p.warm) >= p.most || !memoryIsFree() {
 		return
 	}
-	next := *p.coming[0]
+	next := p.coming[0].Spec()
 	p.coming = p.coming[1:]
 	earlier, err := TrialDir(p.dir, next.Task, next.Number).Earlier()
 	if err != nil {
@@ -77,10 +76,10 @@ func (p *pool) openNext() {
 	}
 	next.Attempt = len(earlier) + 1
 	w := &warmSandbox{done: make(chan struct{})}
-	p.warm[keyOf(&next)] = w
+	p.warm[keyOf(next)] = w
 	go func() {
 		defer close(w.done)
-		w.sandbox, w.err = p.Backend.Open(p.ctx, &next, w.events.send)
+		w.sandbox, w.err = p.Opener.Open(p.ctx, next, w.events.send)
 	}()
 }
 
@@ -105,46 +104,40 @@ func hasServices(t *plan.Trial) bool {
 	return slices.ContainsFunc(t.Servers, func(s plan.Server) bool { return len(s.Services) > 0 })
 }
 
-// Open implements trial.Backend. It returns the trial's warm sandbox, or opens one.
-func (p *pool) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+// Open implements sandbox.Opener. It returns the warm sandbox, or opens one.
+func (p *pool) Open(ctx context.Context, s *sandbox.Spec, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	p.mu.Lock()
-	w := p.warm[keyOf(t)]
-	delete(p.warm, keyOf(t))
+	w := p.warm[keyOf(s)]
+	delete(p.warm, keyOf(s))
 	p.mu.Unlock()
 	if w == nil {
-		return p.Backend.Open(ctx, t, observe)
+		return p.Opener.Open(ctx, s, observe)
 	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
 		return nil, errors.Join(ctx.Err(), w.discard())
 	}
-	if why := w.unusable(ctx, t); why != "" {
+	if why := w.unusable(ctx, s); why != "" {
 		observe(evidence.Event{Kind: "cold_start", Message: "the sandbox that was started in advance is not used: " + why})
 		if err := w.discard(); err != nil {
 			return nil, err
 		}
-		return p.Backend.Open(ctx, t, observe)
+		return p.Opener.Open(ctx, s, observe)
 	}
 	w.events.connect(observe)
 	return w.sandbox, nil
 }
 
 // unusable returns why a warm sandbox cannot be used, or "".
-func (w *warmSandbox) unusable(ctx context.Context, t *plan.Trial) string {
+func (w *warmSandbox) unusable(ctx context.Context, s *sandbox.Spec) string {
 	if w.err != nil {
 		return w.err.Error()
 	}
-	names := []string{sandbox.Agent}
-	for _, s := range t.Servers {
-		if !s.Remote && !s.Shared {
-			names = append(names, s.Name)
-		}
-	}
-	for _, name := range names {
+	for _, c := range s.Containers {
 		select {
-		case <-sandbox.GoneOf(w.sandbox, name):
-			return "the container of " + name + " ended: " + sandbox.EndedOf(ctx, w.sandbox, name).Message
+		case <-w.sandbox.Gone(c.Name):
+			return "the container of " + c.Name + " ended: " + w.sandbox.Ended(ctx, c.Name).Message
 		default:
 		}
 	}

@@ -34,17 +34,17 @@ func (*countedSandbox) Ended(context.Context, string) sandbox.Exit {
 	return sandbox.Exit{Cause: sandbox.FromOutside, Message: "deleted"}
 }
 
-func (b *countingBackend) Open(_ context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+func (b *countingBackend) Open(_ context.Context, s *sandbox.Spec, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.opened = append(b.opened, keyOf(t))
-	if err := b.fail[keyOf(t)]; err != nil {
-		delete(b.fail, keyOf(t))
+	b.opened = append(b.opened, keyOf(s))
+	if err := b.fail[keyOf(s)]; err != nil {
+		delete(b.fail, keyOf(s))
 		return nil, err
 	}
 	b.open++
 	observe(evidence.Event{Kind: "opened"})
-	return &countedSandbox{b: b, key: keyOf(t), observe: observe, ended: make(chan struct{})}, nil
+	return &countedSandbox{b: b, key: keyOf(s), observe: observe, ended: make(chan struct{})}, nil
 }
 
 func (s *countedSandbox) Close(context.Context) error {
@@ -54,9 +54,9 @@ func (s *countedSandbox) Close(context.Context) error {
 	return nil
 }
 
-func attemptAt(t plan.Trial) *plan.Trial {
+func attemptAt(t plan.Trial) *sandbox.Spec {
 	t.Attempt = 1
-	return &t
+	return t.Spec()
 }
 
 func TestPool(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/gitrepo"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -71,7 +72,11 @@ func ReadLock(e *eval.Eval) (*images.Lock, error) {
 
 // WriteLock writes the lock file of an eval.
 func WriteLock(e *eval.Eval, lock *images.Lock) error {
-	if err := evidence.WriteFile(LockPath(e), lock.Bytes()); err != nil {
+	path, err := e.Place(images.LockName)
+	if err == nil {
+		err = evidence.WriteFile(path, lock.Bytes())
+	}
+	if err != nil {
 		return fmt.Errorf("%s cannot be written, so the next run could install something else: %w", LockPath(e), err)
 	}
 	return nil
@@ -80,7 +85,7 @@ func WriteLock(e *eval.Eval, lock *images.Lock) error {
 // install sets the versions of packages in the trials' plans, if the backend installs packages.
 // It resolves those that are not in the lock and prints then with each. keep stores the
 // resolved entries, and returns the new lock.
-func install(ctx context.Context, backend Backend, trials []*plan.Trial, lock *images.Lock, then string, say func(string), keep func([]images.Entry) (*images.Lock, error)) error {
+func install(ctx context.Context, backend sandbox.Backend, trials []*plan.Trial, lock *images.Lock, then string, say func(string), keep func([]images.Entry) (*images.Lock, error)) error {
 	installer, ok := backend.(Installer)
 	if !ok {
 		return nil
@@ -127,6 +132,11 @@ func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, 
 	}
 	unresolved := func(i images.Image) bool { return i.Entry == nil }
 	if slices.ContainsFunc(packages, unresolved) {
+		if h.Permit != nil {
+			if err := h.Permit(ctx, e.Path, []plan.Gift{{To: "the builds that resolve packages", Build: true}}); err != nil {
+				return nil, err
+			}
+		}
 		backend, err := h.Open(ctx, Opening{Run: NewID(e.Name), Isolated: true})
 		if err != nil {
 			return nil, err
@@ -157,13 +167,19 @@ func orCause(ctx context.Context, err error) error {
 
 // GetImages opens the backend of a job and gets all images of its trials. The caller must close
 // the backend.
-func (j *Job) GetImages(ctx context.Context) (Backend, error) {
+func (j *Job) GetImages(ctx context.Context) (sandbox.Backend, error) {
+	if err := j.Request.checkOffline(ctx, getting(j.Request.Eval), j.Trials, plan.NeededImages(j.Trials)); err != nil {
+		return nil, err
+	}
+	if err := j.Request.permit(ctx, j.Eval, j.Trials); err != nil {
+		return nil, err
+	}
 	backend, err := j.Request.Open(ctx, Opening{Run: j.ID, Isolated: true, Trials: j.Trials})
 	if err != nil {
 		return nil, err
 	}
 	if err = j.installPackages(ctx, backend); err == nil {
-		err = prepare(ctx, backend, j.Trials, j.Request.Say)
+		err = backend.Prepare(ctx, plan.Specs(j.Trials), j.Request.Say)
 	}
 	err = orCause(ctx, err)
 	if err != nil {
@@ -174,15 +190,14 @@ func (j *Job) GetImages(ctx context.Context) (Backend, error) {
 
 // fetchRepos fetches the repositories of the trials, each once, and sets their commits in the
 // plans. If a repository refuses, that is a [Mistake].
-func fetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) error {
+func (h Host) fetchRepos(ctx context.Context, trials []*plan.Trial) error {
 	trees := map[gitrepo.Source]*gitrepo.Tree{}
 	for _, t := range trials {
 		for i := range t.Repos {
 			r := &t.Repos[i]
 			source := gitrepo.Source{Path: r.Source, Remote: r.IsRemote(), Commit: r.Commit, Depth: r.Depth}
 			if trees[source] == nil {
-				say("fetching the repository " + r.Source)
-				tree, err := gitrepo.Fetch(ctx, source)
+				tree, err := h.fetch(ctx, source)
 				if err != nil {
 					err = fmt.Errorf("task %s: %w", t.Task, err)
 					if errors.As(err, new(gitrepo.RefusedError)) {
@@ -196,4 +211,15 @@ func fetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) err
 		}
 	}
 	return nil
+}
+
+// fetch fetches a repository, and shows that it does.
+func (h Host) fetch(ctx context.Context, source gitrepo.Source) (*gitrepo.Tree, error) {
+	what := "fetching the repository " + source.Path
+	h.Say(what)
+	if h.Work != nil {
+		_, end := h.Work(what)
+		defer end()
+	}
+	return gitrepo.Fetch(ctx, source)
 }

@@ -31,7 +31,7 @@ func checkerBackend(check program) *fakeBackend {
 	b := testBackend()
 	agent := b.programs[sandbox.Agent]
 	b.programs[sandbox.Agent] = program{deaf: check.deaf, immortal: check.immortal, run: func(p *fakeProcess) int {
-		if p.container.trial.Agent.Image == "checker" {
+		if p.container.spec.Container(sandbox.Agent).Image == "checker" {
 			return check.run(p)
 		}
 		return agent.run(p)
@@ -93,8 +93,8 @@ func TestProgramOfAGrader(t *testing.T) {
 	if len(opened) != 2 {
 		t.Fatalf("%d sandboxes", len(opened))
 	}
-	lone := opened[1].trial
-	if lone.Network != "airtight" || len(lone.Servers) != 0 || lone.Agent.Image != "checker" || lone.Task == trial.Task {
+	lone := opened[1].spec
+	if lone.Network != "airtight" || len(lone.Containers) != 1 || lone.Container(sandbox.Agent).Image != "checker" || lone.Task == trial.Task {
 		t.Errorf("the program's sandbox is of %+v", lone)
 	}
 	if a := programAnswer(t, r); a.ExitCode == nil || *a.ExitCode != 0 || a.Image != "checker" || a.Stdout.Text != "all is well\n" {
@@ -128,8 +128,8 @@ func TestHowProgramsOfGradersEnd(t *testing.T) {
 				b := checkerBackend(test.check)
 				o := options(t)
 				if test.used.OOMKills != nil || test.used.Disks != nil {
-					b.usedBy = func(trial *plan.Trial) evidence.Usage {
-						if trial.Agent.Image == "checker" {
+					b.usedBy = func(s *sandbox.Spec) evidence.Usage {
+						if s.Container(sandbox.Agent).Image == "checker" {
 							return test.used
 						}
 						return evidence.Usage{}
@@ -151,7 +151,7 @@ func TestHowProgramsOfGradersEnd(t *testing.T) {
 // What fails on our side is infra and tried again; what the eval's author has to mend
 // is an error of the grader's.
 func TestProgramsThatCannotRun(t *testing.T) {
-	inChecker := func(trial *plan.Trial) bool { return trial.Agent.Image == "checker" }
+	inChecker := func(s *sandbox.Spec) bool { return s.Container(sandbox.Agent).Image == "checker" }
 	for _, test := range []struct {
 		name, act string
 		err       error
@@ -163,13 +163,13 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		{"no such program", "start agent", errors.New("check: no such program"), sandbox.Exit{}, evidence.ClassError, "could not judge: program"},
 		{"somebody ended it", "start agent", errors.New("gone"), sandbox.Exit{Cause: sandbox.FromOutside, Message: "was ended"}, evidence.ClassInfra, "was ended"},
 		{"the engine went away", "put agent /workspace", errors.New("gone"), sandbox.Exit{Cause: sandbox.ByEngine, Message: "the engine went away"}, evidence.ClassInfra, "the engine went away"},
-		{"no room for the workspace", "put agent /workspace", errors.New("no space left"), sandbox.Exit{}, evidence.ClassError, "could not judge: program"},
+		{"no room for the workspace", "put agent /workspace", errors.New("no space left"), sandbox.Exit{}, evidence.ClassAgentError, "cannot be given what the agent left"},
 		{"it cannot be taken down", "close", errors.New("stuck"), sandbox.Exit{}, evidence.ClassInfra, "stuck"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := checkerBackend(ends(0))
 			b.onTrial = func(act string, s *fakeSandbox) error {
-				if act != test.act || !inChecker(s.trial) {
+				if act != test.act || !inChecker(s.spec) {
 					return nil
 				}
 				if test.ending != (sandbox.Exit{}) {
@@ -199,7 +199,7 @@ func TestProgramAfterATimeout(t *testing.T) {
 		b := checkerBackend(program{run: func(p *fakeProcess) int { return 5 }})
 		checks := b.programs[sandbox.Agent].run
 		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
-			if p.container.trial.Agent.Image != "checker" {
+			if p.container.spec.Container(sandbox.Agent).Image != "checker" {
 				return lasts().run(p)
 			}
 			return checks(p)

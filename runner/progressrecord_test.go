@@ -67,7 +67,7 @@ func TestProgressOnRecord(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if err := (Record{}).Seal(o.Dir); err != nil {
+		if err := (Record{}).WriteDigests(o.Dir); err != nil {
 			t.Fatal(err)
 		}
 		if sealed, err := ReadRecord(o.Dir); err != nil || sealed.Files[evidence.ProgressFile] == "" {

@@ -57,7 +57,7 @@ type Record struct {
 	Guarantees  *evidence.Guarantees  `json:"guarantees,omitempty"`
 	// Certificate is the result of attacking the sandbox; may be nil.
 	Certificate *evidence.Certificate `json:"certificate,omitempty"`
-	Files       Seal                  `json:"files,omitempty"` // nil until the run has ended
+	Files       Digests               `json:"files,omitempty"` // nil until the run has ended
 }
 
 // EvalRecord identifies the eval.
@@ -172,6 +172,7 @@ func ReadRecord(dir string) (Record, error) {
 	if err != nil {
 		return r, err
 	}
+	maps.DeleteFunc(r.Files, func(name, _ string) bool { return regraded(name) }) // runs of before have them
 	return r, errors.Join(r.staysIn(dir), evidence.CheckPlain(dir))
 }
 
@@ -222,33 +223,21 @@ func (r Record) TrialsOf(task TaskRecord) int {
 	return r.Trials
 }
 
-// Seal adds the digest of every file of the run directory and writes run.json.
-func (r Record) Seal(dir string) (err error) {
-	if r.Files, err = sealOf(dir); err != nil {
-		return err
-	}
-	return r.Write(dir)
-}
-
-// Reseal updates the digests of files that grading writes, but not those of evidence. A run
-// that has not ended stays unsealed.
-func (r Record) Reseal(dir string) error {
-	if r.Files == nil {
-		return nil
-	}
-	if err := r.Files.renewGraded(dir); err != nil {
+// WriteDigests adds the digest of every file of evidence and writes run.json.
+func (r Record) WriteDigests(dir string) (err error) {
+	if r.Files, err = digestsOf(dir); err != nil {
 		return err
 	}
 	return r.Write(dir)
 }
 
 // renew updates the digests of a file of a trial, and of its checkpoints, that was written
-// after the run was sealed.
+// after the end of the run.
 func (r Record) renew(dir string, trial evidence.Dir, name string) error {
 	if r.Files == nil {
 		return nil
 	}
-	if err := r.Files.renewTrial(dir, trial, name); err != nil {
+	if err := r.Files.renew(dir, trial, name); err != nil {
 		return err
 	}
 	return r.Write(dir)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
@@ -40,10 +41,10 @@ type Recovered struct {
 // and failed ones with attempts left, are run again.
 func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Recovered, error) {
 	all := Recovered{Kept: map[plan.TrialID]bool{}, again: map[plan.TrialID]bool{}}
-	if err := evidence.RemoveHalfWritten(dir); err != nil {
+	if err := files.RemoveHalfWritten(dir); err != nil {
 		return all, err
 	}
-	from := recovery{dir: dir, record: r, seals: r.Files.byTrial(), judges: c}
+	from := recovery{dir: dir, record: r, digests: r.Files.byTrial(), judges: c}
 	type leftTrial struct {
 		class evidence.Class
 		again bool // it is run again
@@ -92,12 +93,12 @@ func (d *damage) Error() string { return d.why }
 
 // recovery reads the trials of a run that ended early.
 type recovery struct {
-	dir    string
-	record Record
-	seals  map[string]Seal // seals of sealed trials, by directory
-	judges trial.Consulting
+	dir     string
+	record  Record
+	digests map[string]Digests // of trials of a run that has ended, by directory
+	judges  trial.Consulting
 
-	renewing sync.Mutex // held while the record's seal is renewed
+	renewing sync.Mutex // held while the record's digests are renewed
 }
 
 // read reads the last attempt of a trial.
@@ -111,7 +112,7 @@ func (r *recovery) read(ctx context.Context, id plan.TrialID) (Result, error) {
 
 func (r *recovery) readLast(ctx context.Context, id plan.TrialID) (Result, error) {
 	result := Result{Dir: TrialDir(r.dir, id.Task, id.Number)}
-	err := evidence.RemoveHalfWritten(string(result.Dir))
+	err := files.RemoveHalfWritten(string(result.Dir))
 	if err != nil {
 		return result, err
 	}
@@ -128,11 +129,11 @@ func (r *recovery) readLast(ctx context.Context, id plan.TrialID) (Result, error
 		result.Verdicts.Class = result.Trial.Class // parts of its evidence may have been moved
 		return result, nil
 	}
-	sealed := r.seals[filepath.ToSlash(string(TrialDir("", id.Task, id.Number)))]
-	if gone := sealed.Gone(r.dir); len(gone) > 0 {
+	digests := r.digests[filepath.ToSlash(string(TrialDir("", id.Task, id.Number)))]
+	if gone := digests.Gone(r.dir); len(gone) > 0 {
 		return result, &damage{gone[0] + " is missing"}
 	}
-	changed, err := sealed.Changed(r.dir)
+	changed, err := digests.Changed(r.dir)
 	if len(changed) > 0 {
 		return result, &damage{changed[0] + " was changed after the run"}
 	}
@@ -152,7 +153,7 @@ func (r *recovery) readLast(ctx context.Context, id plan.TrialID) (Result, error
 	return result, err
 }
 
-// renew updates the seal of a trial whose judge was asked.
+// renew updates the digests of a trial whose judge was asked.
 func (r *recovery) renew(dir evidence.Dir) error {
 	r.renewing.Lock()
 	defer r.renewing.Unlock()
@@ -205,11 +206,16 @@ func setAside(dir evidence.Dir, kind string) error {
 		return nil
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(rank(a), rank(b)) })
-	if err := os.MkdirAll(moving, 0o755); err != nil {
+	root, err := files.Dir(string(dir))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err := root.MkdirAll(filepath.Join(kind, movingDir), 0o755); err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := os.Rename(filepath.Join(string(dir), e.Name()), filepath.Join(moving, e.Name())); err != nil {
+		if err := root.Rename(e.Name(), filepath.Join(kind, movingDir, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -217,7 +223,7 @@ func setAside(dir evidence.Dir, kind string) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(moving, filepath.Join(string(dir), kind, strconv.Itoa(number+1)))
+	return root.Rename(filepath.Join(kind, movingDir), filepath.Join(kind, strconv.Itoa(number+1)))
 }
 
 func rank(e fs.DirEntry) int {

@@ -46,13 +46,24 @@ func (r Record) Report(dir string, computed results.Results) error {
 	return errors.Join(errs...)
 }
 
-// conclude writes the results and reports of the run in dir, and seals it.
-func (r Record) conclude(dir string, seal func(dir string) error) (out Outcome, err error) {
+// conclude writes the results and reports of the run in dir.
+func (r Record) conclude(dir string) (out Outcome, err error) {
 	out = Outcome{Dir: dir, Record: r}
 	if out.Results, err = WriteResults(dir, r); err != nil {
 		return out, err
 	}
-	err = errors.Join(r.Report(dir, out.Results), seal(dir))
+	err = r.Report(dir, out.Results)
+	out.Written = err == nil
+	return out, err
+}
+
+// end concludes the run in dir, and then adds the digests of its evidence to run.json.
+func (r Record) end(dir string) (Outcome, error) {
+	out, err := r.conclude(dir)
+	if out.Results.Timestamp.IsZero() { // nothing was written
+		return out, err
+	}
+	err = errors.Join(err, r.WriteDigests(dir))
 	out.Written = err == nil
 	return out, err
 }
@@ -70,7 +81,7 @@ func ReportInto(dir string, warn func(error)) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(record.Report(dir, run.Results), record.Reseal(dir))
+	return record.Report(dir, run.Results)
 }
 
 // WriteReport writes one HTML report of the runs in dirs, side by side. It does not change the

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/kube"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -47,9 +48,9 @@ type Choices struct {
 // Pace controls how many trials run at once. It does not affect outcomes, so --resume may
 // change it.
 type Pace struct {
-	Workers  int  `json:"workers"`                // 0 for the eval's number
-	Governed bool `json:"workers_auto,omitempty"` // Workers is only an upper limit
-	Parallel bool `json:"-"`                      // run in parallel even if the eval does not say so
+	Workers  int  `json:"workers"` // 0 for the eval's number
+	Auto     bool `json:"-"`       // the size of the engine decides
+	Parallel bool `json:"-"`       // run in parallel even if the eval does not say so
 	// Prewarm is how many sandboxes may be open for trials that have not started. A negative
 	// number means as many as trials run at once, and at most 4.
 	Prewarm int `json:"-"`
@@ -72,8 +73,6 @@ type Request struct {
 	Select func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)
 	// Shard selects some of the tasks that Select returns; nil for all.
 	Shard *Shard
-	// Shards is how many runners elsewhere run the trials; 0 for this process.
-	Shards int
 	// Start is the directory that paths in evals may be relative to; empty for the current one.
 	Start           string
 	HostHooks       bool // allow hooks on this machine
@@ -97,19 +96,37 @@ type Host struct {
 	CheckModelScript func(file string, data []byte) error
 	ModelScript      func(file string, data []byte) (plan.ModelScript, error)
 
-	// Open opens the backend of a run.
-	Open func(context.Context, Opening) (Backend, error)
+	// Cluster returns the settings of an eval's pods; see [plan.Choices].
+	Cluster func(kube.Settings) (kube.Settings, error)
 
-	// Distribute has the shards of a job run elsewhere and gives what they upload to [TakeUpload]. It
-	// returns for each why it did not run to its end, and fails if none could be started.
-	Distribute func(ctx context.Context, j *Job) ([]error, error)
+	// Permit fails unless what an eval or a client's file would give away of this machine is
+	// allowed. It is called before anything of it is read or leaves; nil allows everything.
+	Permit func(ctx context.Context, file string, gifts []plan.Gift) error
+
+	// Absent returns which images the engine does not have; nil if there is no engine to ask.
+	Absent func(ctx context.Context, refs []string) ([]string, error)
+
+	// Open opens the backend of a run.
+	Open func(context.Context, Opening) (sandbox.Backend, error)
 
 	Say    func(string)              // prints a progress message
+	Work   Work                      // shows what takes long; may be nil
 	Warn   func(error)               // prints an error that does not affect trials
 	Notice func([]*strictyaml.Error) // prints warnings about the eval's files
 	// Watch starts to show the progress of trials, of which workers run at once. It returns
 	// functions that take updates and that end the display.
 	Watch func(ctx context.Context, trials, workers int) (update func(Update), end func())
+}
+
+// Work shows something that takes long, until end is called, with its current step.
+type Work = func(what string) (step func(string), end func())
+
+// permit asks h.Permit for what trials give away.
+func (h Host) permit(ctx context.Context, e *eval.Eval, trials []*plan.Trial) error {
+	if h.Permit == nil {
+		return nil
+	}
+	return h.Permit(ctx, e.Path, plan.Gifts(e, trials))
 }
 
 // Opening is a request to open a backend.
@@ -122,41 +139,7 @@ type Opening struct {
 	AllowWeak []string
 }
 
-// Backend runs the sandboxes of a run: in containers, or as processes of this machine.
-type Backend interface {
-	trial.Backend
-	Close(ctx context.Context) error
-}
-
-// Preparer is a [Backend] that prepares for trials before they start.
-type Preparer interface {
-	// Prepare gets everything that the trials need, such as images.
-	Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error
-}
-
-// prepare prepares a backend for trials, if it is a [Preparer].
-func prepare(ctx context.Context, b Backend, trials []*plan.Trial, say func(string)) error {
-	if p, ok := b.(Preparer); ok {
-		return p.Prepare(ctx, trials, say)
-	}
-	return nil
-}
-
-// Describer is a [Backend] that describes itself for run.json.
-type Describer interface {
-	Describe() map[string]string   // properties of the engine
-	Images() evidence.ImageRecords // images that were used, by reference
-}
-
-// describe returns the engine and the images of a backend, or nil if it is not a [Describer].
-func describe(b Backend) (engine map[string]string, images evidence.ImageRecords) {
-	if d, ok := b.(Describer); ok {
-		return d.Describe(), d.Images()
-	}
-	return nil, nil
-}
-
-// Installer is a [Backend] that installs packages into images.
+// Installer is a backend that installs packages into images.
 type Installer interface {
 	// Platform returns the engine's platform, such as linux/amd64.
 	Platform() string
@@ -179,7 +162,7 @@ func (q *Request) checkContainers() error {
 	case q.Isolated:
 	case q.On != "":
 		return mistake("--on is about where containers run: it needs --isolate")
-	case q.Governed:
+	case q.Auto:
 		return mistake("--workers auto needs --isolate: without it trials may disturb each other")
 	case q.Prewarm > 0:
 		return mistake("--prepare is about containers: it needs --isolate")
@@ -198,17 +181,31 @@ func (q *Request) checkContainers() error {
 // defaultWorkers is how many trials run at once if they may and no number is given.
 const defaultWorkers = 4
 
-// workers returns the maximum number of concurrent trials, and whether a governor determines
-// the actual number: if it is not configured, and trials cannot interfere with each other.
-func (q *Request) workers(c eval.Config) (most int, governed bool) {
+// maxAuto is the maximum number of concurrent trials if the size of the engine decides.
+const maxAuto = 32
+
+// Sized is a [Backend] that knows the size of its machine.
+type Sized interface {
+	Size() (cpus int, memory int64) // Size returns the number of CPUs, and the memory in bytes.
+}
+
+// workersOf returns how many trials a machine of this size runs at once: two for each CPU, but
+// no more than have 1 GiB each in three quarters of its memory.
+func workersOf(cpus int, memory int64) int {
+	return max(1, min(2*cpus, int(memory/4*3>>30), maxAuto))
+}
+
+// workers returns the maximum number of concurrent trials, and whether the size of the engine
+// may lower it: if no number is configured, and trials cannot interfere with each other.
+func (q *Request) workers(c eval.Config) (most int, auto bool) {
 	set := int(c.Workers)
 	switch {
 	case q.Workers > 0:
-		return q.Workers, q.Governed
-	case q.Governed:
-		return maxGoverned, true
+		return q.Workers, false
+	case q.Auto:
+		return maxAuto, true
 	case q.Isolated && set == 0 && (q.parallel(c) || c.Parallel == nil && !c.FailFast && c.MCPServerLifetime != plan.PerBenchmark):
-		return maxGoverned, true
+		return maxAuto, true
 	case !q.parallel(c):
 		return 1, false
 	}

@@ -19,13 +19,13 @@ func TestWorkers(t *testing.T) {
 		option   int
 		config   eval.Config
 		want     int
-		governed bool
+		auto     bool
 	}{
 		{false, 0, eval.Config{}, 1, false},
 		{false, 0, eval.Config{Workers: 8}, 1, false},
 		{false, 0, eval.Config{Parallel: yes}, defaultWorkers, false},
-		{true, 0, eval.Config{}, maxGoverned, true},
-		{true, 0, eval.Config{Parallel: yes}, maxGoverned, true},
+		{true, 0, eval.Config{}, maxAuto, true},
+		{true, 0, eval.Config{Parallel: yes}, maxAuto, true},
 		{true, 0, eval.Config{Parallel: no}, 1, false},
 		{true, 0, eval.Config{Workers: 8}, 1, false},
 		{true, 0, eval.Config{FailFast: true}, 1, false},
@@ -36,8 +36,23 @@ func TestWorkers(t *testing.T) {
 	}
 	for _, test := range tests {
 		q := &Request{Choices: Choices{Isolated: test.isolated, Pace: Pace{Workers: test.option}}}
-		if got, governed := q.workers(test.config); got != test.want || governed != test.governed {
-			t.Errorf("--workers %d with %+v: %d, %t, want %d, %t", test.option, test.config, got, governed, test.want, test.governed)
+		if got, auto := q.workers(test.config); got != test.want || auto != test.auto {
+			t.Errorf("--workers %d with %+v: %d, %t, want %d, %t", test.option, test.config, got, auto, test.want, test.auto)
+		}
+	}
+}
+
+func TestWorkersOfEngine(t *testing.T) {
+	const gib = 1 << 30
+	for _, test := range []struct {
+		cpus   int
+		memory int64
+		want   int
+	}{
+		{2, 64 * gib, 4}, {8, 64 * gib, 16}, {64, 8 * gib, 6}, {64, 640 * gib, maxAuto}, {1, gib / 2, 1}, {0, 0, 1},
+	} {
+		if got := workersOf(test.cpus, test.memory); got != test.want {
+			t.Errorf("%d CPUs, %d bytes: %d, want %d", test.cpus, test.memory, got, test.want)
 		}
 	}
 }
@@ -79,7 +94,7 @@ func TestWorkersForTheRest(t *testing.T) {
 	t.Parallel()
 	all := []*plan.Trial{{}, {}, {}}
 	j := &Job{Dir: t.TempDir(), Eval: &eval.Eval{}, Trials: all}
-	j.Request.Governed = true
+	j.Request.Auto = true
 	if got, err := j.workersFor(all[:1]); got != 1 || err != nil {
 		t.Errorf("%d workers, %v", got, err)
 	}

@@ -22,7 +22,7 @@ import (
 type Resumption struct {
 	Dir  string // run directory
 	Eval string // path of the eval; empty if it has not moved
-	Pace        // if Workers and Governed are not set, the run's own are used
+	Pace        // if neither Workers nor Auto is set, the run's number is used
 	// Isolated is the --isolate flag; nil if it was not given.
 	Isolated  *bool
 	HostHooks bool
@@ -64,6 +64,9 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 		return nil, Outcome{}, err
 	}
 	j.Dir = r.Dir
+	if err := r.checkOffline(ctx, getting(j.Request.Eval), j.Trials, plan.Needs(j.Trials)); err != nil {
+		return nil, Outcome{}, err
+	}
 	for _, damaged := range left.Damaged {
 		r.Warn(fmt.Errorf("%s; it is run again, and what was there is kept in %s", damaged, evidence.InterruptedDir))
 	}
@@ -92,8 +95,8 @@ func (r Resumption) load(ctx context.Context, record Record) (*Job, error) {
 		return nil, err
 	}
 	q.Eval, q.HostHooks, q.Host = path, r.HostHooks, r.Host
-	if r.Workers == 0 && !r.Governed {
-		r.Workers, r.Governed = q.Workers, q.Governed
+	if r.Workers == 0 && !r.Auto {
+		r.Workers = q.Workers
 	}
 	q.Pace = r.Pace
 	if record.MCP != nil && record.MCP.SHA256 != "" && q.Overlay.SHA256 != record.MCP.SHA256 {
@@ -104,8 +107,8 @@ func (r Resumption) load(ctx context.Context, record Record) (*Job, error) {
 	return Load(ctx, q)
 }
 
-// conclude ends a run that has no trial left. If the run was killed before it was sealed, it is
-// swept and sealed.
+// conclude ends a run that has no trial left. If the run was killed before its end, it is
+// swept and gets its digests.
 func (r Resumption) conclude(ctx context.Context, record Record, left Recovered) (Outcome, error) {
 	if record.Ended.IsZero() || record.Interrupted {
 		if err := r.Sweep(ctx, record); err != nil {
@@ -113,7 +116,7 @@ func (r Resumption) conclude(ctx context.Context, record Record, left Recovered)
 		}
 		return finish(ctx, r.Dir, record, len(left.Kept), time.Now().UTC())
 	}
-	return record.conclude(r.Dir, record.Reseal)
+	return record.conclude(r.Dir)
 }
 
 // fromDirectory resolves a path of the run's command line.

@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -58,7 +59,7 @@ type Outcome struct {
 	Dir     string // run directory; empty if no trial was started
 	Record  Record
 	Results results.Results
-	Written bool // whether results, reports and seal were written
+	Written bool // whether results, reports and digests were written
 }
 
 // ExitCode returns the run's exit code.
@@ -123,9 +124,6 @@ func readJob(q Request) (*Job, error) {
 		}
 		q.Shard = &shard
 	}
-	if len(tasks) < q.Shards {
-		return nil, mistake("--shards %d: the run has %d tasks, and every shard needs one", q.Shards, len(tasks))
-	}
 	if q.SkipGraders {
 		for i := range tasks {
 			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
@@ -163,7 +161,7 @@ func unselected(all, selected []eval.ResolvedTask) (ids []string) {
 func (j *Job) trials() ([]*plan.Trial, error) {
 	q := j.Request
 	return plan.Plan(j.Eval, j.Tasks, plan.Choices{
-		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Lookup: q.Lookup, Secrets: q.Secrets,
+		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Cluster: q.Cluster, Lookup: q.Lookup, Secrets: q.Secrets,
 		Lock: j.lock, Platform: defaultPlatform(), Pins: q.Pins, ModelScript: q.ModelScript,
 		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit, Output: q.Output,
 	})
@@ -196,9 +194,6 @@ func (j *Job) plan() (err error) {
 // could be started, nothing at all. If baseline is not nil, the run is compared with it. The
 // run is interrupted when ctx is done.
 func Run(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
-	if j.Request.Shards > 0 {
-		return runShards(ctx, j)
-	}
 	workers, err := j.workersFor(j.Trials)
 	if err != nil {
 		return Outcome{}, err
@@ -234,6 +229,11 @@ func (e *execution) execute(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	if size, ok := backend.(Sized); ok {
+		if _, auto := e.Request.workers(e.Eval.Config); auto {
+			e.workers = min(e.workers, workersOf(size.Size()))
+		}
+	}
 	closing := context.WithoutCancel(ctx)
 	if err := e.setUp(ctx, backend); err != nil {
 		if !errors.Is(err, errWeak) {
@@ -252,11 +252,11 @@ func (e *execution) execute(ctx context.Context) (Outcome, error) {
 }
 
 // setUp gets everything that the trials need, and records their start.
-func (e *execution) setUp(ctx context.Context, backend Backend) error {
+func (e *execution) setUp(ctx context.Context, backend sandbox.Backend) error {
 	if err := e.installPackages(ctx, backend); err != nil {
 		return err
 	}
-	if err := fetchRepos(ctx, e.Trials, e.Request.Say); err != nil {
+	if err := e.Request.fetchRepos(ctx, e.Trials); err != nil {
 		return err
 	}
 	if err := e.getImages(ctx, backend); err != nil {
@@ -268,15 +268,15 @@ func (e *execution) setUp(ctx context.Context, backend Backend) error {
 	return e.recordStart()
 }
 
-// workersFor returns how many of the trials run at once. If that is up to the governor, it is
+// workersFor returns how many of the trials run at once. If that is not configured, it is
 // reduced to what the disk has space for. It fails if there is too little space.
 func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
-	most, governed := j.Request.workers(j.Eval.Config)
-	if governed {
+	most, auto := j.Request.workers(j.Eval.Config)
+	if auto {
 		most = min(most, len(trials))
 	}
 	err := checkDisk(j.Dir, trials, most)
-	for errors.Is(err, errNoSpace) && governed && most > 1 {
+	for errors.Is(err, errNoSpace) && auto && most > 1 {
 		most /= 2
 		err = checkDisk(j.Dir, trials, most)
 	}
@@ -286,8 +286,12 @@ func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 	return most, nil
 }
 
-// readSecrets reads the values of the servers' secrets, and sets them in the trials.
+// readSecrets reads the values of the servers' secrets, and sets them in the trials, if the eval
+// may give away what it does.
 func (j *Job) readSecrets(ctx context.Context) error {
+	if err := j.Request.permit(ctx, j.Eval, j.Trials); err != nil {
+		return err
+	}
 	vault, err := openVault(ctx, j.Trials, j.Eval.Dir(), j.Request.Lookup, j.Request.Secrets)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -318,7 +322,7 @@ func (j *Job) newRecord(workers int) (Record, error) {
 	}
 	record.ID, record.Waza, record.Build = j.ID, q.Waza, q.Build()
 	record.Choices, record.Shard, record.LeftOut = q.Choices, q.Shard, j.LeftOut
-	record.Workers, record.Governed = workers, j.governed()
+	record.Workers = workers
 	if record.Trials == 0 {
 		record.Trials = j.Eval.Config.TrialsPerTask
 	}
@@ -330,7 +334,7 @@ func (j *Job) newRecord(workers int) (Record, error) {
 // installPackages sets the versions of packages in the plans. Packages that are not in the lock
 // file are resolved and added to it. The file is read again, as another run may have added
 // entries.
-func (j *Job) installPackages(ctx context.Context, backend Backend) error {
+func (j *Job) installPackages(ctx context.Context, backend sandbox.Backend) error {
 	lock, err := ReadLock(j.Eval)
 	if err != nil {
 		return err
@@ -347,17 +351,17 @@ func (j *Job) installPackages(ctx context.Context, backend Backend) error {
 
 // getImages gets all images, and adds them and the plan to the record. In a resumed run both
 // must be the same as before.
-func (e *execution) getImages(ctx context.Context, backend Backend) error {
+func (e *execution) getImages(ctx context.Context, backend sandbox.Backend) error {
 	secrets, record := e.Request.Secrets, &e.record
 	planned := planDigest(e.Trials, secrets)
 	if record.Plan != "" && record.Plan != planned {
 		return mistake("the plan of the trials has changed since the run started, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or start a new run", LockPath(e.Eval))
 	}
 	record.Plan = planned
-	if err := prepare(ctx, backend, e.Trials, e.Request.Say); err != nil {
+	if err := backend.Prepare(ctx, plan.Specs(e.Trials), e.Request.Say); err != nil {
 		return err
 	}
-	engine, used := describe(backend)
+	engine, used := backend.Describe(), backend.Images()
 	found := evidence.ImageRecords{}
 	for ref, image := range used {
 		image.Digests = slices.Clone(image.Digests)
@@ -375,12 +379,12 @@ func (e *execution) getImages(ctx context.Context, backend Backend) error {
 
 // certify attacks a sandbox of the run's kind, unless a valid certificate exists, and adds
 // the result to the record. It fails if an attack that is not allowed gets out.
-func (e *execution) certify(ctx context.Context, backend Backend) (err error) {
+func (e *execution) certify(ctx context.Context, backend sandbox.Backend) (err error) {
 	attackable, ok := backend.(selftest.Backend)
 	if !ok || !defence.Certificate {
 		return nil
 	}
-	e.record.Certificate, err = Certify(ctx, attackable, e.ID, selftest.KindOf(e.Trials[0]), e.Request.Certificates, e.Request.AllowWeak, e.Request.Say)
+	e.record.Certificate, err = Certify(ctx, attackable, e.ID, e.Trials[0].Kind(), e.Request.Certificates.Of(e.Request.Build()), e.Request.AllowWeak, e.Request.Say)
 	return err
 }
 
@@ -396,8 +400,8 @@ func (e *execution) recordStart() error {
 		}
 		record.Resumed = append(record.Resumed, e.clock.Now())
 		record.Ended, record.Interrupted, record.Files = time.Time{}, false, nil
-		record.Workers, record.Governed = e.workers, e.governed()
 	}
+	record.Workers = e.workers
 	if e.baseline != nil {
 		if err := writeBaseline(e.Dir, e.baseline.Results); err != nil {
 			return err
@@ -412,12 +416,12 @@ func (e *execution) recordStart() error {
 }
 
 // runTrials runs the remaining trials, and returns how many trials are completed.
-func (e *execution) runTrials(ctx context.Context, backend Backend) (completed int, err error) {
+func (e *execution) runTrials(ctx context.Context, backend sandbox.Backend) (completed int, err error) {
 	q, config := e.Request, e.Eval.Config
 	update, end := q.Watch(ctx, len(e.todo), e.workers)
 	defer end()
 	o := Options{
-		Host: q.Host, Dir: e.Dir, Workers: e.workers, Govern: e.governed(), Prewarm: q.prewarm(e.workers), Progress: update,
+		Host: q.Host, Dir: e.Dir, Workers: e.workers, Prewarm: q.prewarm(e.workers), Progress: update,
 		FailFast: config.FailFast, InfraRetries: q.Retries, MaxAttempts: config.MaxAttempts,
 		Hooks: plan.RunHooks(e.Eval.Hooks), Start: q.Start, Weak: e.record.Weak(), Against: e.record.Against,
 	}
@@ -439,11 +443,5 @@ func finish(ctx context.Context, dir string, record Record, completed int, now t
 			break
 		}
 	}
-	return record.conclude(dir, record.Seal)
-}
-
-// governed reports whether a governor determines how many trials run at once.
-func (j *Job) governed() bool {
-	_, governed := j.Request.workers(j.Eval.Config)
-	return governed
+	return record.end(dir)
 }

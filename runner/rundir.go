@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -31,11 +34,21 @@ var gitIgnore = filepath.Join(ownDir, ".gitignore")
 // makeDir makes a directory and its parents. If it makes [ownDir], it adds [gitIgnore].
 func makeDir(path string) error {
 	_, missing := os.Lstat(ownDir)
-	err := os.MkdirAll(path, 0o755)
+	err := files.MakeDir(path)
 	if err == nil && missing != nil {
-		_ = os.WriteFile(gitIgnore, []byte("*\n"), 0o644) // fails if path is elsewhere
+		_ = evidence.WriteFile(gitIgnore, []byte("*\n")) // fails if path is elsewhere
 	}
 	return err
+}
+
+// NamedDir returns the directory that a user named with its links resolved, but for a link in place
+// of [ownDir], which may be a stranger's: nothing is written through that.
+func NamedDir(dir string) string {
+	first, _, _ := strings.Cut(filepath.Clean(dir), string(filepath.Separator))
+	if first == ownDir {
+		return dir
+	}
+	return files.Named(dir)
 }
 
 func makeRunDir(path string) (*runDir, error) {
@@ -63,7 +76,7 @@ func makeRunDir(path string) (*runDir, error) {
 // there.
 func (d *runDir) abandon() error {
 	defer d.removeMade()
-	if err := os.Remove(filepath.Join(d.path, RunFile)); !errors.Is(err, fs.ErrNotExist) {
+	if err := files.Remove(filepath.Join(d.path, RunFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -72,9 +85,9 @@ func (d *runDir) abandon() error {
 func (d *runDir) removeMade() {
 	for _, dir := range d.made {
 		if entries, _ := os.ReadDir(dir); dir == ownDir && len(entries) == 1 {
-			_ = os.Remove(gitIgnore)
+			_ = files.Remove(gitIgnore)
 		}
-		if os.Remove(dir) != nil {
+		if files.Remove(dir) != nil {
 			return // not empty
 		}
 	}
@@ -109,13 +122,7 @@ func Hold(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if errors.Is(files.Lock(file, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, sandbox.ErrAlive), file.Close())
 	}
 	mark(file)

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Result is the result of a completed trial.
@@ -33,7 +34,6 @@ type Options struct {
 	Host
 	Dir      string // run directory
 	Workers  int    // maximum number of concurrent trials, at least 1
-	Govern   bool   // limit them further by what machine and models can take
 	Prewarm  int    // maximum number of sandboxes opened in advance
 	FailFast bool   // start no more trials after one that does not pass
 	// InfraRetries is how often a trial with outcome infra is retried.
@@ -86,9 +86,8 @@ func TrialDir(run, task string, number int) evidence.Dir {
 
 // scheduler hands the trials of a run to workers.
 type scheduler struct {
-	backend    trial.Backend
-	pool       *pool     // opens the trials' sandboxes
-	governor   *governor // nil if the number of concurrent trials is fixed
+	backend    sandbox.Opener
+	pool       *pool // opens the trials' sandboxes
 	o          Options
 	shared     *trial.SharedServers
 	connection reconnection
@@ -102,7 +101,7 @@ type scheduler struct {
 // the directories of completed trials, in order. The error is never that of a trial. With
 // errNoSpace no trial was started. RunTrials takes ownership of the plans: it sets elements of
 // trials to nil when they have completed.
-func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]evidence.Dir, error) {
+func RunTrials(ctx context.Context, backend sandbox.Opener, trials []*plan.Trial, o Options) ([]evidence.Dir, error) {
 	o = o.withDefaults()
 	budget, err := newBudget(o.Free, trials, o.Workers)
 	if err != nil {
@@ -115,7 +114,6 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	if err := s.runHooks(ctx, o.Hooks.Before); err != nil {
 		return nil, err
 	}
-	s.governor = s.newGovernor(trials)
 	done, failed := s.runWorkers(ctx, trials)
 	if ctx.Err() == nil {
 		if err := s.runHooks(ctx, o.Hooks.After); err != nil {
@@ -146,13 +144,9 @@ func (s *scheduler) runWorkers(ctx context.Context, trials []*plan.Trial) ([]evi
 					return
 				}
 				t := trials[i]
-				if s.governor.enter(starting, t) != nil {
-					return
-				}
 				s.pool.started(t)
 				result, err := s.runTrial(ctx, t)
 				errs[i], trials[i] = err, nil
-				s.governor.leave(t, result)
 				if result == nil {
 					continue
 				}
@@ -248,7 +242,6 @@ func (l *progressWriter) close() {
 // is opened.
 func (s *scheduler) enters(t *plan.Trial, phase evidence.Phase) {
 	if phase == evidence.PhaseAgent {
-		s.governor.started(t)
 		s.pool.openNext()
 	}
 	s.report(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})

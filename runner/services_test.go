@@ -80,11 +80,11 @@ func TestServiceIsNotReady(t *testing.T) {
 	}{
 		"in time": {func(b *fakeBackend) {
 			b.ready, b.programs["stock/db"] = untilReported, complains("loading hunter2-and-more\n", lasts())
-		}, "service \"db\" of server \"stock\" is not ready: 1m0s have passed: its check exited with code 2; its output ends:\nloading [REDACTED]"},
+		}, "service \"db\" of server \"stock\" is not ready: 1m0s have passed: its check exited with code 2; its output:\nloading [REDACTED]"},
 		"and silent": {func(b *fakeBackend) { b.ready = untilReported }, "1m0s have passed: its check exited with code 2; it wrote nothing"},
 		"since it exits": {func(b *fakeBackend) {
 			b.ready, b.programs["stock/db"] = untilReported, complains("no disk\n", ends(1))
-		}, "is not ready: it exited with code 1; its output ends:\nno disk"},
+		}, "is not ready: it exited with code 1; its output:\nno disk"},
 		"since its check is missing": {func(b *fakeBackend) {
 			b.ready = func(context.Context) error { return errors.New("no such program") }
 		}, "is not ready: no such program; it wrote nothing"},
@@ -126,8 +126,8 @@ func TestServiceEndIsReported(t *testing.T) {
 // bareBackend has sandboxes that know nothing of services.
 type bareBackend struct{ *fakeBackend }
 
-func (b bareBackend) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
-	s, err := b.fakeBackend.Open(ctx, t, observe)
+func (b bareBackend) Open(ctx context.Context, spec *sandbox.Spec, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+	s, err := b.fakeBackend.Open(ctx, spec, observe)
 	return struct{ sandbox.Sandbox }{s}, err
 }
 

@@ -48,7 +48,7 @@ type Merging struct {
 }
 
 // Merge merges the run directories of a run's shards into one: it copies their evidence, grades
-// it, writes results and reports, and seals them. It returns a [Mistake] if the shards are not
+// it, and writes results, reports and digests. It returns a [Mistake] if the shards are not
 // of one run, or their evidence was changed.
 func Merge(m Merging) (Outcome, error) {
 	record, dirs, err := m.read()
@@ -74,15 +74,10 @@ func Merge(m Merging) (Outcome, error) {
 	if err := mergeProgress(j.Dir, m.Shards); err != nil {
 		return Outcome{}, err
 	}
-	return concludeMerged(j.Dir, record)
-}
-
-// concludeMerged grades the trials of shards in one run directory, and concludes the run.
-func concludeMerged(dir string, record Record) (Outcome, error) {
-	if err := (Regrading{Dir: dir}).gradeTrials(context.Background(), record, nil); err != nil {
+	if err := (Regrading{Dir: j.Dir}).gradeTrials(context.Background(), record, nil); err != nil {
 		return Outcome{}, err
 	}
-	return record.conclude(dir, record.Seal)
+	return record.end(j.Dir)
 }
 
 // read reads the shards' records, and returns the record of the merged run and the shard

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Who sees the names of containers, and knows all of a server but its PIN, cannot tell by
@@ -69,8 +70,8 @@ func sharedNames(t *testing.T, servers []plan.Server) []string {
 	}
 	names := map[string]bool{}
 	for _, s := range backend.opened() {
-		if s.trial.ServersOnly {
-			names[s.trial.Task] = true
+		if s.spec.Lifetime == sandbox.LifeOfRun {
+			names[s.spec.Task] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(names))

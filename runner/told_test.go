@@ -49,7 +49,7 @@ func TestAgentTells(t *testing.T) {
 		{"in a file", "log/events.jsonl", start, event, nil, ""},
 		{"with other output", "stdout", "Hello.\n" + start, event, []string{"transcript_noise transcript in stdout: 1 line without a JSON object"}, ""},
 		{"torn", "stdout", start + `{"did":"st`, event, []string{"gap transcript in stdout: the last line is cut off"}, ""},
-		{"with a line that is no JSON", "stdout", start + "{oops}\n", event, []string{"gap transcript in stdout: line 2: starts like a JSON object but is not one"}, "transcript: 1 line cannot be read, the first: line 2"},
+		{"with a line that is no JSON", "stdout", start + "{oops}\n", event, []string{"gap transcript in stdout: line 2: starts like a JSON object but is not one"}, "transcript lines: 1 line cannot be read, the first: line 2"},
 		{"nothing that fits", "stdout", `{"type":"assistant"}` + "\n", "", nil, "transcript: no line is an event"},
 		{"nothing", "stderr", "", "", nil, "transcript: no line is an event"},
 		{"no file", "log/none.jsonl", "", "", nil, "transcript: no regular file of that name"},

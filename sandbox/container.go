@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,9 @@ import (
 
 // DefaultOpenFiles is the default limit of open files per process.
 const DefaultOpenFiles = 4096
+
+// DefaultShmSize is the default size of [SharedMemory] in bytes.
+const DefaultShmSize = 16 << 20
 
 // Container is a container and its limits.
 type Container struct {
@@ -24,6 +28,12 @@ type Container struct {
 	OpenFiles int64 `json:"open_files,omitempty"`
 	// Scratch is the size of each of /tmp and home in bytes; 0 for Disk.
 	Scratch int64 `json:"scratch,omitempty"`
+	// ShmSize is the size of [SharedMemory] in bytes; 0 for [DefaultShmSize].
+	ShmSize int64 `json:"shm_size,omitempty"`
+
+	// NestedSandboxes lets programs add filters of system calls, which are compiled in memory that
+	// the kernel limits for the whole machine.
+	NestedSandboxes bool `json:"nested_sandboxes,omitempty"`
 
 	// Platform is the required platform of the image, as os/architecture; empty for the
 	// engine's.
@@ -37,8 +47,19 @@ type Container struct {
 func (c Container) Limits() evidence.Limits {
 	return evidence.Limits{
 		CPUs: c.CPUs, Memory: c.Memory, Pids: c.Pids, OpenFiles: c.OpenFiles,
-		Disk: c.Disk, Scratch: c.Scratch,
+		Disk: c.Disk, Scratch: c.Scratch, ShmSize: c.ShmSize,
 	}
+}
+
+// SizeOf returns the size limit of a writable directory of the container, in bytes.
+func (c Container) SizeOf(dir string) int64 {
+	switch dir {
+	case SharedMemory:
+		return cmp.Or(c.ShmSize, DefaultShmSize)
+	case ScratchDir, HomeDir:
+		return cmp.Or(c.Scratch, c.Disk)
+	}
+	return c.Disk
 }
 
 // String returns the image and the limits.
@@ -58,8 +79,14 @@ func (c Container) String() string {
 	if c.Scratch != c.Disk {
 		text += ", scratch " + units.BytesSize(float64(c.Scratch))
 	}
+	if c.ShmSize != DefaultShmSize {
+		text += ", /dev/shm " + units.BytesSize(float64(c.ShmSize))
+	}
 	if c.OpenFiles != DefaultOpenFiles {
 		text += fmt.Sprintf(", open files %d", c.OpenFiles)
+	}
+	if c.NestedSandboxes {
+		text += ", nested sandboxes"
 	}
 	return text
 }
@@ -69,6 +96,8 @@ func (c Container) String() string {
 const (
 	WorkspaceDir  = "/workspace"
 	HomeDir       = "/home/agent"
+	ScratchDir    = "/tmp"
+	SharedMemory  = "/dev/shm" // writable in every container
 	MCPConfigPath = "/etc/waza/mcp.json"
 	// SkillsDir contains a directory for each skill.
 	SkillsDir = HomeDir + "/skills"

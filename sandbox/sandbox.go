@@ -1,9 +1,8 @@
 // Package sandbox defines the sandbox of one trial: starting programs in its containers,
 // copying files in and out, and reporting why a container ended.
 //
-// [Sandbox] is what every backend must implement. Further capabilities are optional interfaces.
-// Some have a function in this package that provides a default. The package contains no
-// implementation.
+// A backend implements [Backend] and [Sandbox]. [Contained], [PortSharer], [Reconnector] and
+// [HostProber] are optional. The package contains no implementation.
 package sandbox
 
 import (
@@ -25,6 +24,27 @@ const Agent = "agent"
 // ServiceName returns the name of the container of a server's service.
 func ServiceName(server, service string) string { return server + "/" + service }
 
+// Opener opens sandboxes. On error nothing is left behind.
+type Opener interface {
+	// Open creates the network and the containers of a sandbox, and returns when process 1 of each
+	// answers. Events inside go to observe until Close returns.
+	Open(ctx context.Context, s *Spec, observe func(evidence.Event)) (Sandbox, error)
+}
+
+// Backend runs the sandboxes of a run: in containers, or as processes of this machine.
+type Backend interface {
+	Opener
+	// Prepare gets everything that sandboxes need, such as images, before the first is opened. It
+	// calls say for each image that is built or pulled.
+	Prepare(ctx context.Context, all []*Spec, say func(string)) error
+	// Describe returns properties of the engine, and those of this build that affect the walls.
+	Describe() map[string]string
+	// Images returns the images that were used, by reference.
+	Images() evidence.ImageRecords
+	// Close releases what belongs to the run as a whole. All sandboxes must be closed.
+	Close(ctx context.Context) error
+}
+
 // Sandbox is the sandbox of one trial.
 type Sandbox interface {
 	// Listen opens the endpoints at which the agent reaches its servers, and its models if it
@@ -40,6 +60,22 @@ type Sandbox interface {
 	// [MCPConfigPath]. The tar is not trusted. The error wraps [ErrUnreadable] if programs of the
 	// container left no directory there that can be read.
 	Collect(ctx context.Context, container, dir string, w io.Writer) error
+	// Layout returns the actual paths in a container.
+	Layout(container string) Layout
+	// Usage returns the resource usage of a container as reported by its guest. After its end,
+	// it is the last report. It fails if nothing is known.
+	Usage(ctx context.Context, container string) (evidence.Usage, error)
+	// Gone returns a channel that is closed when a container has ended. It is nil if containers
+	// only end with Close.
+	Gone(container string) <-chan struct{}
+	// Ended returns why a container ended, or zero if it is running. It must be called before
+	// Close. Programs in the container cannot make it blame somebody else.
+	Ended(ctx context.Context, container string) Exit
+	// Hint returns what may have prevented a program from starting in a container, and how to
+	// fix it, or "".
+	Hint(container string) string
+	// Enter returns a command by which a person enters a container.
+	Enter(container string) string
 	// Guarantees returns what is actually enforced.
 	Guarantees() evidence.Guarantees
 	// Close ends everything, including the output of all processes. It may be called more than
@@ -52,60 +88,6 @@ type Endpoint struct {
 	net.Listener
 	Server string // name of the server, or [ModelHost]; empty if the Host header decides
 	Host   string // host and port of the server's URL; empty for its name
-}
-
-// Placer is a [Sandbox] with a layout other than [ContainerLayout].
-type Placer interface {
-	Layout(container string) Layout
-}
-
-// LayoutOf returns the layout of a container.
-func LayoutOf(s Sandbox, container string) Layout {
-	if p, ok := s.(Placer); ok {
-		return p.Layout(container)
-	}
-	return ContainerLayout()
-}
-
-// Meter is a [Sandbox] that measures its containers.
-type Meter interface {
-	// Usage returns the resource usage of a container as reported by its guest. After its end,
-	// it is the last report. It fails if nothing is known.
-	Usage(ctx context.Context, container string) (evidence.Usage, error)
-}
-
-// UsageOf returns the resource usage of a container. It fails if s is not a [Meter].
-func UsageOf(ctx context.Context, s Sandbox, container string) (evidence.Usage, error) {
-	if m, ok := s.(Meter); ok {
-		return m.Usage(ctx, container)
-	}
-	return evidence.Usage{}, errors.New("this backend does not measure what containers use")
-}
-
-// Monitor is a [Sandbox] that detects when a container ends before Close.
-type Monitor interface {
-	// Gone returns a channel that is closed when a container has ended.
-	Gone(container string) <-chan struct{}
-	// Ended returns why a container ended, or zero if it is running. It must be called before
-	// Close. Programs in the container cannot make it blame somebody else.
-	Ended(ctx context.Context, container string) Exit
-}
-
-// GoneOf returns a channel that is closed when a container has ended. If s is not a [Monitor],
-// it is nil, since containers only end with Close.
-func GoneOf(s Sandbox, container string) <-chan struct{} {
-	if m, ok := s.(Monitor); ok {
-		return m.Gone(container)
-	}
-	return nil
-}
-
-// EndedOf returns why a container ended. If s is not a [Monitor], it returns zero.
-func EndedOf(ctx context.Context, s Sandbox, container string) Exit {
-	if m, ok := s.(Monitor); ok {
-		return m.Ended(ctx, container)
-	}
-	return Exit{}
 }
 
 // Cause is who ended a container.
@@ -132,27 +114,25 @@ type Exit struct {
 // Foreign reports whether programs in the container are not to blame.
 func (e Exit) Foreign() bool { return e.Cause == FromOutside || e.Cause == ByEngine }
 
-// Hinter is a [Sandbox] that can explain failures in its containers.
-type Hinter interface {
-	// Hint returns what may have prevented a program from starting in a container, and how to
-	// fix it, or "".
-	Hint(container string) string
-}
-
-// Finder is a [Sandbox] that can read files in all of its containers.
-type Finder interface {
+// Contained is a [Sandbox] whose programs are in containers. The runner can look into each, and
+// carries what may go in and out.
+type Contained interface {
+	Sandbox
 	// Find writes what is at an absolute path of a container to w, as a tar with that one
 	// entry, or an empty tar if there is nothing. Links are not followed: a link on the path is
 	// returned itself. The tar is not trusted.
 	Find(ctx context.Context, container, path string, w io.Writer) error
-}
-
-// Observer is a [Sandbox] that watches what programs of servers and services do besides
-// answering.
-type Observer interface {
-	// Observe returns what programs of a container have done so far, as reported by its guest.
-	// It fails if the container has ended.
+	// Observe returns what programs of a server's or service's container have done so far besides
+	// answering, as reported by its guest. It fails if the container has ended.
 	Observe(ctx context.Context, container string) (observe.Seen, error)
+	// ListenAt listens on a loopback address of a container, until the listener is closed or
+	// the container has ended. The names of [ContainerSpec.Outside] resolve to such addresses.
+	ListenAt(ctx context.Context, container string, at netip.AddrPort) (net.Listener, error)
+	// Ready waits until a service is ready: until check, which is repeated in the service's
+	// container, exits with 0 or, if check has no Args, until the image's health check
+	// succeeds. From then on, only the service's server can connect to it, by its name. It
+	// fails when ctx is done, with the result of the last check.
+	Ready(ctx context.Context, server, service string, check process.Spec) error
 }
 
 // PortSharer is a [Sandbox] whose containers share the ports of one machine.
@@ -163,30 +143,15 @@ type PortSharer interface {
 	TakePort(ctx context.Context, server string, port int) error
 }
 
-// Outlet is a [Sandbox] whose containers may have egress through the runner.
-type Outlet interface {
-	Sandbox
-	// ListenAt listens on a loopback address of a container, until the listener is closed or
-	// the container has ended. The names of egress.Names resolve to such addresses.
-	ListenAt(ctx context.Context, container string, at netip.AddrPort) (net.Listener, error)
-}
-
-// Services is a [Sandbox] whose servers may have services.
-type Services interface {
-	Sandbox
-	// Ready waits until a service is ready: until check, which is repeated in the service's
-	// container, exits with 0 or, if check has no Args, until the image's health check
-	// succeeds. From then on, only the service's server can connect to it, by its name. It
-	// fails when ctx is done, with the result of the last check.
-	Ready(ctx context.Context, server, service string, check process.Spec) error
-}
-
 // Errors of backends and sandboxes.
 var (
 	// ErrEngineGone means that the engine has gone away or does not answer.
 	ErrEngineGone = errors.New("the engine went away")
-	// ErrUnreadable means that a directory of a container is gone, replaced or closed to its owner.
+	// ErrUnreadable means that programs of a container left no directory to collect: it is gone,
+	// or something else is in its place.
 	ErrUnreadable = errors.New("it cannot be read")
+	// ErrLeft means that what programs of a sandbox left keeps it from being removed.
+	ErrLeft = errors.New("what its programs left cannot be removed")
 	// ErrAlive means that another process uses the run.
 	ErrAlive = errors.New("the run is still at work")
 )
@@ -203,8 +168,6 @@ type HostProber interface {
 	// HostProbe starts a container on the host's network, with the walls of a sandbox's
 	// containers otherwise.
 	HostProbe(ctx context.Context) (HostProbe, error)
-	// Describe returns properties of the engine and of this build that affect the walls.
-	Describe() map[string]string
 }
 
 // HostProbe is a container on the host's network. It ends with the runner.

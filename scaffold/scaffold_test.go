@@ -2,6 +2,8 @@ package scaffold
 
 import (
 	"encoding/json"
+	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -325,13 +327,13 @@ func TestOfSource(t *testing.T) {
 		{file("a.go", "package.json", "go.mod"), []string{"go", "run", "."}, `{"build":"."}`, `"/server", "."]`},
 		{file("a.go"), []string{"go", "run", "a.go"}, `{"build":"."}`, `"/server", "a.go"]`},
 	} {
-		config, dockerfile, err := OfSource(test.dir, ".", test.command, nil)
+		config, dockerfile, err := OfSource(test.dir, Built{".", "."}, test.command, nil)
 		if err != nil || string(config) != test.config || (dockerfile == nil) != (test.dockerfile == "") || !strings.Contains(string(dockerfile), test.dockerfile) {
 			t.Errorf("%v %q: %s, %q, %v", test.dir, test.command, config, dockerfile, err)
 		}
 	}
 	for _, command := range [][]string{nil, {"./server"}, {"go", "run", "."}} {
-		if _, _, err := OfSource(file("x"), ".", command, nil); err == nil {
+		if _, _, err := OfSource(file("x"), Built{".", "."}, command, nil); err == nil {
 			t.Errorf("%q: no error", command)
 		}
 	}
@@ -366,5 +368,27 @@ func TestInsert(t *testing.T) {
 	}
 	if _, err := Insert("eval.yaml", []byte("config: {executor: mock}\n"), servers, "new: {}\n"); err == nil || !strings.Contains(err.Error(), "by hand:\nnew: {}") {
 		t.Errorf("flow style: %v", err)
+	}
+}
+
+// GitHub replaces expressions before a shell sees quotes, and a path may contain anything.
+func TestWorkflowWord(t *testing.T) {
+	for _, path := range []string{"evals/a b/eval.yaml", "a$(touch pwn)${{ github.token }}/eval.yaml", "it's ${{x}}: y #z"} {
+		w, err := Workflow{Eval: path, Release: "v1.2.3"}.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := regexp.MustCompile(`(?m)^ +waza run .*$`).FindAllString(string(w), -1)
+		if len(steps) != 1 {
+			t.Fatalf("%d commands run an eval:\n%s", len(steps), w)
+		}
+		says := strings.ReplaceAll(strings.Replace(steps[0], "waza run", "printf '%s\\n'", 1), `> "$RUNNER_TEMP/comment.md"`, "")
+		out, err := exec.Command("sh", "-c", says).Output()
+		if err != nil || !strings.HasSuffix(string(out), path+"\n") || strings.Contains(steps[0], "${{") {
+			t.Errorf("%s: %q says %q, %v", path, steps[0], out, err)
+		}
+	}
+	if _, err := (Workflow{Eval: "a\nb", Release: "v1.2.3"}).File(); err == nil {
+		t.Error("a line break in a path is written")
 	}
 }

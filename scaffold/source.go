@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"unicode"
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -100,30 +101,42 @@ func IsSource(dir fs.FS, command []string) bool {
 	return strings.Contains(command[0], "/") && fs.ValidPath(local) && isFile(dir, local)
 }
 
-// OfSource returns a server whose image is built from a directory, at a path from the eval, and
-// the Dockerfile that the directory needs; nil where it needs none. The command may be left out
-// where the image has one.
-func OfSource(dir fs.FS, at string, command []string, env map[string]string) (config json.RawMessage, dockerfile []byte, err error) {
+// Built is what an image is built from: a directory, at a path from the eval, and the path in it of the
+// server's project, which is "." if the directory is the project.
+type Built struct{ Context, Project string }
+
+// OfSource returns a server whose image is built from a project, and the Dockerfile that the project
+// needs; nil where it needs none. The command may be left out where the image has one.
+func OfSource(dir fs.FS, from Built, command []string, env map[string]string) (config json.RawMessage, dockerfile []byte, err error) {
 	server := struct {
 		Build   any               `json:"build"`
 		Command string            `json:"command,omitempty"`
 		Args    []string          `json:"args,omitempty"`
+		Cwd     string            `json:"cwd,omitempty"`
 		Env     map[string]string `json:"env,omitempty"`
-	}{Build: at, Env: env}
+	}{Build: from.Context, Env: env}
+	build := func(main string) {
+		if main = path.Join(from.Project, main); main != "." {
+			server.Build = mcpconfig.Build{Context: from.Context, Args: map[string]string{images.Main: "./" + main}}
+		}
+	}
+	build(".")
 	manifests := images.Manifests(dir)
 	switch {
 	case isFile(dir, "Dockerfile"):
 	case len(manifests) != 1:
-		if dockerfile, err = dockerfileOf(command, manifests); err != nil {
+		if dockerfile, err = dockerfileOf(dir, command, manifests); err != nil {
 			return nil, nil, err
 		}
 	case len(command) > 0 && path.Base(command[0]) == "go": // the image starts what is built
 		main, args := goProgram(dir, command)
-		if server.Args = args; main != "." {
-			server.Build = mcpconfig.Build{Context: at, Args: map[string]string{"MAIN": "./" + main}}
-		}
+		server.Args = args
+		build(main)
 	case len(command) > 0:
 		server.Command, server.Args = command[0], command[1:]
+		if from.Project != "." {
+			server.Cwd = path.Join(images.SourceDir, from.Project)
+		}
 	}
 	config, err = jsontext.Marshal(server)
 	return config, dockerfile, err
@@ -149,7 +162,7 @@ func goProgram(dir fs.FS, command []string) (main string, args []string) {
 
 // dockerfileOf returns a Dockerfile for a directory whose program a command starts, and that has
 // no manifest, or several.
-func dockerfileOf(command []string, manifests []images.Manifest) ([]byte, error) {
+func dockerfileOf(dir fs.FS, command []string, manifests []images.Manifest) ([]byte, error) {
 	if len(command) == 0 {
 		has := "no manifest"
 		if len(manifests) > 1 {
@@ -169,6 +182,9 @@ func dockerfileOf(command []string, manifests []images.Manifest) ([]byte, error)
 		if m.Recipe == map[string]images.Recipe{"node": images.ByNode, "python": images.ByPython, "go": images.ByGo}[language] {
 			manifest = m.Name
 		}
+	}
+	if data, err := fs.ReadFile(dir, manifest); err == nil && language == "python" && bytes.Contains(data, []byte("tool.uv")) {
+		manifest = "uv" // which follows settings that pip does not know
 	}
 	if language == "go" {
 		i := slices.IndexFunc(command, func(arg string) bool {
@@ -190,17 +206,32 @@ func dockerfileOf(command []string, manifests []images.Manifest) ([]byte, error)
 // WorkflowPath is where GitHub finds the workflow in a repository.
 const WorkflowPath = ".github/workflows/waza.yml"
 
-// Workflow returns a GitHub workflow that runs the eval at a path in the repository on pull
-// requests.
-func Workflow(eval string) ([]byte, error) { return fill("workflow.yml", eval) }
+// Workflow is a GitHub workflow that runs an eval on pull requests.
+type Workflow struct {
+	Eval    string // path in the repository
+	Release string // of waza, such as v0.1.0
+	Commit  string // of the release; empty if it is not known
+}
+
+// File returns the workflow's file.
+func (w Workflow) File() ([]byte, error) { return fill("workflow.yml", w) }
 
 //go:embed templates
 var templates embed.FS
 
+// workflowWord quotes a word for a shell in a workflow. GitHub replaces expressions before a shell sees
+// their quotes, so none is left: the shell reads $”{{ as what it was.
+func workflowWord(s string) (string, error) {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return "", fmt.Errorf("a workflow cannot name %s, which has control characters", text.Inert(s))
+	}
+	return strings.ReplaceAll(text.ShellWord(s), "${{", "$''{{"), nil
+}
+
 // fill fills in a template of this package.
 func fill(name string, data any) ([]byte, error) {
 	var out bytes.Buffer
-	functions := template.FuncMap{"yaml": yaml, "inert": text.Inert, "shell": text.ShellWord, "json": func(v any) (string, error) {
+	functions := template.FuncMap{"yaml": yaml, "inert": text.Inert, "shell": workflowWord, "json": func(v any) (string, error) {
 		data, err := jsontext.Marshal(v)
 		return string(data), err
 	}}

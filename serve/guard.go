@@ -3,7 +3,6 @@ package serve
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,9 +14,8 @@ import (
 	"github.com/waza-isolate/waza/report"
 )
 
-// guard forwards requests that have the token and come from this server's own pages, from a
-// user or from a program. It rejects requests of other sites, and those with a foreign
-// Host.
+// guard forwards requests that have the token and come from this server's own pages or from a
+// user. It rejects requests of other sites, and those with a foreign Host.
 type guard struct {
 	token  string
 	cookie string // name of the cookie; includes the port, to differ from other servers on this machine
@@ -25,14 +23,14 @@ type guard struct {
 	next   http.Handler
 }
 
-const howToEnter = "This needs the token: open the address that waza serve printed when it started, or send it as Authorization: Bearer TOKEN."
+const howToEnter = "This needs the token: open the address that waza serve printed when it started."
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	harden(w.Header())
 	no := g.refuse(r)
 	switch {
 	case no != nil:
-		deny(w, r, no)
+		deny(w, no)
 	case r.URL.Path == "/healthz":
 		plainText(w, http.StatusOK, "ok\n")
 	case g.enters(r):
@@ -40,8 +38,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", withoutToken(r.URL))
 		w.WriteHeader(http.StatusSeeOther)
 	case !g.knows(r):
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		deny(w, r, &refusal{http.StatusUnauthorized, howToEnter})
+		deny(w, &refusal{http.StatusUnauthorized, howToEnter})
 	default:
 		g.next.ServeHTTP(w, r)
 	}
@@ -91,11 +88,8 @@ func isForeign(r *http.Request) bool {
 // enters reports whether the URL has the token.
 func (g *guard) enters(r *http.Request) bool { return g.same(r.URL.Query().Get(tokenParameter)) }
 
-// knows reports whether a header or a cookie has the token.
+// knows reports whether a cookie has the token.
 func (g *guard) knows(r *http.Request) bool {
-	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return g.same(bearer)
-	}
 	return slices.ContainsFunc(r.CookiesNamed(g.cookie), func(c *http.Cookie) bool { return g.same(c.Value) })
 }
 
@@ -130,43 +124,18 @@ func harden(h http.Header) {
 	}
 }
 
-// ErrorAnswer is the body of every error response of the API.
-type ErrorAnswer struct {
-	Error string `json:"error"` // error message, one sentence
-}
-
-// deny sends a refusal as text or JSON, depending on what the request accepts.
-func deny(w http.ResponseWriter, r *http.Request, no *refusal) {
+// deny sends a refusal.
+func deny(w http.ResponseWriter, no *refusal) {
 	if no.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", "GET, HEAD")
 	}
-	if wantsPage(r) {
-		plainText(w, no.status, no.text+"\n")
-		return
-	}
-	sendJSON(w, no.status, ErrorAnswer{Error: no.text})
-}
-
-// wantsPage reports whether the request comes from a browser that shows the response to a
-// user, as opposed to a program.
-func wantsPage(r *http.Request) bool {
-	return !strings.HasPrefix(r.URL.Path, apiPrefix) && strings.Contains(r.Header.Get("Accept"), "text/html")
+	plainText(w, no.status, no.text+"\n")
 }
 
 func plainText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text))
-}
-
-func sendJSON(w http.ResponseWriter, status int, v any) {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		status, data = http.StatusInternalServerError, []byte(`{"error": "this cannot be written as JSON"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n'))
 }
 
 // patience is how long a client may take to read one part of a response.

@@ -31,17 +31,17 @@ func TestWhatIsNoFile(t *testing.T) {
 		}
 	}
 	s := open(t, dir)
-	list := api[RunList](s, "runs")
-	if list.Total != 2*len(names) {
-		t.Errorf("%d runs", list.Total)
+	list := s.list()
+	if len(list) != 2*len(names) {
+		t.Errorf("%d runs", len(list))
 	}
-	for _, run := range list.Runs {
+	for _, run := range list {
 		within := strings.TrimPrefix(strings.TrimPrefix(run.ID, "pipe"), "socket")
 		if got := s.ask("/runs/"+run.ID+"/files/"+strings.ReplaceAll(within, "-", "/"), nil); got.StatusCode != 404 {
 			t.Errorf("%s as a file: %s", run.ID, got.Status)
 		}
-		s.page("/api/v1/runs/" + run.ID + "/progress")
-		for _, path := range []string{"/runs/" + run.ID + "/overview", "/runs/" + run.ID + "/trial/buy/1", "/api/v1/runs/" + run.ID + "/trials/buy/1"} {
+		s.runs.progress(run)
+		for _, path := range []string{"/runs/" + run.ID + "/overview", "/runs/" + run.ID + "/trial/buy/1"} {
 			if got := s.ask(path, nil); strings.HasPrefix(within, "trials") && (got.StatusCode != 500 || !strings.Contains(got.body, "a run directory holds regular files only")) {
 				t.Errorf("%s: %s", path, got.Status)
 			}

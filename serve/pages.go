@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"mime"
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
@@ -24,9 +27,9 @@ import (
 // page is an HTML document of one or more report pages.
 type page struct {
 	title string
-	live  string // URL of the events that update it; empty for none
 	nav   []report.NavItem
 	pages []report.Page
+	again int // seconds after which the browser loads it again; 0 for never
 }
 
 // pageOf returns a document of a run.
@@ -40,9 +43,12 @@ func pageOf(run view.ListedRun, pages ...report.Page) page {
 
 func (p page) send(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if p.again > 0 {
+		w.Header().Set("Refresh", strconv.Itoa(p.again))
+	}
 	w.WriteHeader(status)
 	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
-	d := report.Document{Title: p.title, Live: p.live, Served: true, Nav: append([]report.NavItem{runs}, p.nav...)}
+	d := report.Document{Title: p.title, Served: true, Nav: append([]report.NavItem{runs}, p.nav...)}
 	_ = d.Write(w, func(yield func(report.Page, error) bool) { // an error means that the client has gone or is too slow
 		for _, one := range p.pages {
 			if !yield(one, nil) {
@@ -51,6 +57,9 @@ func (p page) send(w http.ResponseWriter, status int) {
 		}
 	})
 }
+
+// refresh is how many seconds the page of something at work is shown before it is loaded again.
+const refresh = 2
 
 // maxListed is the maximum number of runs on a page.
 const maxListed = 1000
@@ -80,17 +89,15 @@ func (s *Server) find(r *http.Request) (view.ListedRun, view.Run, error) {
 }
 
 func (s *Server) overviewPage(r *http.Request) (page, error) {
+	began := time.Now()
 	run, shown, err := s.find(r)
 	if err != nil {
 		return page{}, err
 	}
 	links, p := report.ServedRun(run.ID), pageOf(run)
 	if run.Live() {
-		now, err := s.watches.progress(run.ID)
-		if err != nil {
-			return page{}, err
-		}
-		p.live = links.Base + "/events"
+		now := s.runs.progress(run)
+		p.again = refresh + 10*int(time.Since(began).Seconds()) // the evidence of a large run takes long to read
 		if run.Planned > 0 {
 			p.pages = append(p.pages, report.LiveOverview(shown, now, links))
 		} else {
@@ -125,9 +132,11 @@ func (s *Server) trialPage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	q := r.URL.Query()
-	from, err := numberOf(q, "from", 1, 1, 1<<30)
-	if err != nil {
-		return page{}, err
+	from := 1
+	if text := q.Get("from"); text != "" {
+		if from, err = strconv.Atoi(text); err != nil || from < 1 {
+			return page{}, badRequest("from must be the number of a step.")
+		}
 	}
 	trial, err := report.ReadTrial(at, report.Windowed(report.Window{From: from - 1, At: q.Get("at"), Find: text.Shorten(q.Get("find"), maxWord)}))
 	if err != nil {
@@ -156,10 +165,7 @@ func (s *Server) trialAtWork(r *http.Request, missing error) (page, error) {
 	if err != nil {
 		return page{}, missing
 	}
-	now, err := s.watches.progress(run.ID)
-	if err != nil {
-		return page{}, err
-	}
+	now := s.runs.progress(run)
 	task, links := r.PathValue("task"), report.ServedRun(run.ID)
 	number, _ := strconv.Atoi(r.PathValue("number")) // parsed by trialDir before
 	planned := slices.ContainsFunc(record.Tasks, func(t runner.TaskRecord) bool {
@@ -170,18 +176,58 @@ func (s *Server) trialAtWork(r *http.Request, missing error) (page, error) {
 		return page{}, missing
 	}
 	p := pageOf(run, report.TrialAtWork(now, task, number, links))
-	p.live = links.Base + "/events"
+	p.again = refresh
 	return p, nil
 }
 
-// linked returns links to the files of a trial.
-func linked(run string, at evidence.Dir, within string) (files []report.File) {
-	for _, f := range filesOf(at, within) {
-		files = append(files, report.File{
-			To: report.ServedRun(run).To("files/" + f.Path), Name: strings.TrimPrefix(f.Path, within+"/"), Bytes: f.Bytes,
-		})
+// maxFiles is the maximum number of a trial's files on its page.
+const maxFiles = 1000
+
+// linked returns links to the first files of a trial. within is the path of the trial in its run's
+// directory.
+func linked(run string, at evidence.Dir, within string) (all []report.File) {
+	_ = filepath.WalkDir(string(at), func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), "."):
+			return nil
+		case len(all) == maxFiles:
+			return fs.SkipAll
+		}
+		if info, err := entry.Info(); err == nil {
+			name, _ = filepath.Rel(string(at), name)
+			name = filepath.ToSlash(name)
+			all = append(all, report.File{To: report.ServedRun(run).To("files/" + path.Join(within, name)), Name: name, Bytes: info.Size()})
+		}
+		return nil
+	})
+	return all
+}
+
+// maxShown is the size up to which a browser shows a file; larger ones are downloaded.
+const maxShown = 8 << 20
+
+// file serves a file of a run. Browsers show it as text or download it, but never interpret
+// it as HTML.
+func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("path")
+	file, err := s.runs.open(r.PathValue("id"), name)
+	if err != nil {
+		return err
 	}
-	return files
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	if info.Size() > maxShown || strings.HasSuffix(name, ".tar") {
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	}
+	http.ServeContent(w, r, "", time.Time{}, file)
+	return nil
 }
 
 // trialDir returns the evidence of a trial, which must have ended, and its path in the

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/runner"
 )
 
 // A trial's page has as much of it as the report of a run that has no other trial.
 func TestPageHasWhatReportHas(t *testing.T) {
+	heavytest.Mark(t)
 	t.Parallel()
 	dir := t.TempDir()
 	at := filepath.Join(dir, "a")

@@ -2,12 +2,10 @@ package serve
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
-	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -32,20 +29,10 @@ const maxProgress = 64 << 20
 type tracker struct {
 	id string // of the run
 
-	mu      sync.Mutex
-	file    os.FileInfo                         // at the last read; guarded by mu, like the following fields
-	offset  int64                               // read up to here
-	run     runner.Progress                     // accumulated state
-	calls   map[plan.TrialID]*view.CallProgress // newest call without a response
-	changed map[plan.TrialID]int                // version in which a trial last changed
-	version int                                 // number of changes
-	looked  time.Time                           // last time that calls were read
-}
-
-func newTracker(id string) *tracker {
-	t := &tracker{id: id}
-	t.startOverLocked()
-	return t
+	mu     sync.Mutex
+	file   os.FileInfo     // at the last read; guarded by mu, like the following fields
+	offset int64           // read up to here
+	run    runner.Progress // accumulated state
 }
 
 // tracker returns the tracker of a run.
@@ -53,7 +40,7 @@ func (x *runs) tracker(id string) *tracker {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.trackers[id] == nil {
-		x.trackers[id] = newTracker(id)
+		x.trackers[id] = &tracker{id: id}
 	}
 	return x.trackers[id]
 }
@@ -72,7 +59,7 @@ func (t *tracker) readLocked(x *runs) {
 	file, err := x.open(t.id, evidence.ProgressFile)
 	if err != nil {
 		if errors.Is(err, errNotThere) && t.file != nil {
-			t.startOverLocked()
+			t.file, t.offset, t.run = nil, 0, runner.Progress{}
 		}
 		return
 	}
@@ -82,7 +69,7 @@ func (t *tracker) readLocked(x *runs) {
 		return
 	}
 	if t.file != nil && (!os.SameFile(t.file, info) || info.Size() < t.offset) {
-		t.startOverLocked()
+		t.offset, t.run = 0, runner.Progress{}
 	}
 	t.file = info
 	lines, err := io.ReadAll(io.NewSectionReader(file, t.offset, maxProgress-t.offset))
@@ -92,62 +79,30 @@ func (t *tracker) readLocked(x *runs) {
 	lines = lines[:bytes.LastIndexByte(lines, '\n')+1] // the last line may be incomplete
 	t.offset += int64(len(lines))
 	for _, p := range evidence.ParseProgress(lines) {
-		id := t.run.Add(p).ID()
-		delete(t.calls, id)
-		t.version++
-		t.changed[id] = t.version
+		t.run.Add(p)
 	}
 }
 
-// startOverLocked resets the state.
-func (t *tracker) startOverLocked() {
-	t.file, t.offset, t.run = nil, 0, runner.Progress{}
-	t.calls, t.changed = map[plan.TrialID]*view.CallProgress{}, map[plan.TrialID]int{}
-	t.version++
-}
-
-// look reads new lines, and the current calls of agents unless it did so less than ago
-// earlier. It returns the current version.
-func (t *tracker) look(x *runs, ago time.Duration) (version int) {
+// progress returns the progress of a run.
+func (x *runs) progress(run view.ListedRun) view.RunProgress {
+	t := x.tracker(run.ID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.readLocked(x)
-	if time.Since(t.looked) < ago {
-		return t.version
-	}
-	t.looked = time.Now()
-	for _, trial := range t.run.Running() {
-		if trial.Phase != evidence.PhaseAgent {
-			continue
-		}
-		id := trial.ID()
-		if call := newestCall(x, t.id, id); !sameCall(t.calls[id], call) {
-			t.version++
-			t.calls[id], t.changed[id] = call, t.version
-		}
-	}
-	return t.version
+	return t.describeLocked(x, run, time.Now())
 }
 
-func sameCall(a, b *view.CallProgress) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// describe returns the progress of run, with the trials that changed after version since; 0
-// means all trials.
-func (t *tracker) describe(run view.ListedRun, since int, now time.Time) view.RunProgress {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := view.RunProgress{
-		Run: run.ID, State: run.State, Started: run.Started, Workers: run.Workers, Planned: run.Planned,
-		Done: t.run.Done(), Outcomes: map[evidence.Class]int{}, Version: t.version, Trials: []view.TrialProgress{},
-	}
-	maps.Copy(r.Outcomes, t.run.Outcomes())
+func (t *tracker) describeLocked(x *runs, run view.ListedRun, now time.Time) view.RunProgress {
+	r := view.RunProgress{State: run.State, Planned: run.Planned, Done: t.run.Done(), Outcomes: maps.Clone(t.run.Outcomes())}
 	for _, trial := range t.run.Trials() {
-		if t.changed[trial.ID()] > since {
-			r.Trials = append(r.Trials, view.TrialProgress{
-				Task: trial.Task, Number: trial.Number, Attempt: trial.Attempt, Phase: string(trial.Phase), Since: trial.Time,
-				Outcome: trial.Class, Reason: trial.Reason, Message: text.Shorten(trial.Message, maxWord), Call: t.calls[trial.ID()],
-			})
+		p := view.TrialProgress{
+			Task: trial.Task, Number: trial.Number, Attempt: trial.Attempt, Phase: string(trial.Phase), Since: trial.Time,
+			Outcome: trial.Class, Message: text.Shorten(trial.Message, maxWord),
 		}
+		if trial.Phase == evidence.PhaseAgent {
+			p.Call = newestCall(x, t.id, trial.ID())
+		}
+		r.Trials = append(r.Trials, p)
 	}
 	switch last := t.run.Last(); {
 	case run.Live() && !run.Started.IsZero():
@@ -158,7 +113,7 @@ func (t *tracker) describe(run view.ListedRun, since int, now time.Time) view.Ru
 		r.ElapsedMS = max(0, last.Sub(run.Started).Milliseconds())
 	}
 	if left, known := t.run.Left(run.Planned, run.Workers, now); known && run.State == view.StateRunning {
-		r.LeftMS = new(left.Milliseconds())
+		r.Left = &left
 	}
 	return r
 }
@@ -224,83 +179,4 @@ func newestOpen(lines []byte) (newest *view.CallProgress) {
 		}
 	}
 	return newest
-}
-
-const (
-	// maxWatchers is the maximum number of clients that watch runs.
-	maxWatchers = 128
-	// beat is how often progress is sent when nothing changes.
-	beat = 5 * time.Second
-)
-
-// watches sends the progress of runs to clients.
-type watches struct {
-	runs    *runs
-	every   time.Duration // interval between reads of a run
-	beat    time.Duration // interval between events when nothing changes
-	clients chan struct{} // one element per watching client
-}
-
-func newWatches(x *runs, every time.Duration) *watches {
-	return &watches{runs: x, every: every, beat: beat, clients: make(chan struct{}, maxWatchers)}
-}
-
-// join counts a watching client until leave is called.
-func (w *watches) join() (leave func(), err error) {
-	select {
-	case w.clients <- struct{}{}:
-		return func() { <-w.clients }, nil
-	default:
-		return nil, errTooMany
-	}
-}
-
-// send sends the progress of a run as it changes. It returns when the run ends, the client
-// disconnects or is too slow, or the server ends.
-func (w *watches) send(ctx context.Context, to http.ResponseWriter, id string) {
-	control := http.NewResponseController(to)
-	tick := time.NewTicker(w.every)
-	defer tick.Stop()
-	var sent view.RunProgress
-	var at time.Time
-	reported := w.runs.tracker(id)
-	for {
-		run, err := w.runs.find(id)
-		if err != nil {
-			_ = sendEvent(to, "end", view.StateUnreadable)
-			return
-		}
-		if version := reported.look(w.runs, w.every); run.State != sent.State || version != sent.Version || time.Since(at) >= w.beat {
-			now, over := reported.describe(run, sent.Version, time.Now()), !run.Live()
-			if sendEvent(to, "progress", now) != nil || over && sendEvent(to, "end", now.State) != nil || control.Flush() != nil || over {
-				return
-			}
-			sent, at = now, time.Now()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func sendEvent(w http.ResponseWriter, name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = sse.Message{Type: name, Data: data}.WriteTo(w)
-	return err
-}
-
-// progress returns the progress of a run, live or not.
-func (w *watches) progress(id string) (view.RunProgress, error) {
-	run, err := w.runs.find(id)
-	if err != nil {
-		return view.RunProgress{}, err
-	}
-	reported := w.runs.tracker(id)
-	reported.look(w.runs, w.every)
-	return reported.describe(run, 0, time.Now()), nil
 }

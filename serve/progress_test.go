@@ -19,7 +19,7 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 	lay(t, filepath.Join(dir, "a", runner.RunFile), "{}")
 	x := newRuns(dir, runner.Held)
 	name := filepath.Join(dir, "a", evidence.ProgressFile)
-	tracker := newTracker("a")
+	tracker := &tracker{id: "a"}
 	for _, step := range []struct {
 		add   string
 		ended int
@@ -50,14 +50,14 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	tracker.done(x)
-	if p := tracker.describe(view.ListedRun{}, 0, time.Now()); p.Done != 0 || len(p.Trials) != 1 || p.Trials[0].Task != "other" {
+	if p := tracker.describeLocked(x, view.ListedRun{}, time.Now()); p.Done != 0 || len(p.Trials) != 1 || p.Trials[0].Task != "other" {
 		t.Errorf("of another file: %+v", p)
 	}
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
 	tracker.done(x)
-	if p := tracker.describe(view.ListedRun{}, 0, time.Now()); len(p.Trials) != 0 {
+	if p := tracker.describeLocked(x, view.ListedRun{}, time.Now()); len(p.Trials) != 0 {
 		t.Errorf("of no file: %+v", p)
 	}
 }
@@ -70,9 +70,9 @@ func FuzzProgress(f *testing.F) {
 	f.Fuzz(func(t *testing.T, lines []byte) {
 		dir := t.TempDir()
 		lay(t, filepath.Join(dir, "a", evidence.ProgressFile), string(lines))
-		x, tracker := newRuns(dir, runner.Held), newTracker("a")
+		x, tracker := newRuns(dir, runner.Held), &tracker{id: "a"}
 		tracker.done(x)
-		p := tracker.describe(view.ListedRun{}, 0, time.Now())
+		p := tracker.describeLocked(x, view.ListedRun{}, time.Now())
 		for _, trial := range p.Trials {
 			if len(trial.Message) > maxWord+len("…") {
 				t.Errorf("%+v", trial)

@@ -1,5 +1,4 @@
-// Package serve serves run directories over HTTP on the local machine: HTML pages, JSON,
-// and server-sent events for live runs.
+// Package serve serves run directories over HTTP on the local machine, as HTML pages.
 //
 // It reads the disk on every request and stores nothing. Runs contain untrusted data: no
 // links in them are followed, their files are served only as text, and only the server's
@@ -30,22 +29,19 @@ const (
 	maxConnections = 256
 	maxHeader      = 16 << 10 // bytes of a request
 	headerTime     = 5 * time.Second
-	idleTime       = 5 * time.Second        // short, so that unused connections do not keep others waiting
-	lookTime       = 500 * time.Millisecond // interval between reads of a watched run
+	idleTime       = 5 * time.Second // short, so that unused connections do not keep others waiting
 )
 
 // Server serves the runs of one directory.
 type Server struct {
 	runs     *runs
-	watches  *watches
 	token    string
 	requests sync.RWMutex // read-locked by each request in progress
 }
 
 // New returns a server of the runs in dir, which need not exist yet.
 func New(dir string) *Server {
-	x := newRuns(dir, runner.Held)
-	return &Server{runs: x, watches: newWatches(x, lookTime), token: rand.Text()}
+	return &Server{runs: newRuns(dir, runner.Held), token: rand.Text()}
 }
 
 // Runs returns the number of runs.
@@ -115,14 +111,13 @@ func (s *Server) handler(address net.Addr) http.Handler {
 	})
 }
 
-const apiPrefix = "/api/"
-
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, answer func(http.ResponseWriter, *http.Request) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := answer(w, r); err != nil {
-				denyFor(w, r, err)
+				no := refusalFor(err)
+				page{title: "waza", pages: []report.Page{report.Notice("Nothing to show", no.text)}}.send(w, no.status)
 			}
 		})
 	}
@@ -141,37 +136,11 @@ func (s *Server) routes() http.Handler {
 			return err
 		})
 	}
-	for path, read := range map[string]func(*http.Request) (any, error){
-		"runs":                             s.apiRuns,
-		"runs/{id}":                        s.apiRun,
-		"runs/{id}/progress":               s.apiProgress,
-		"runs/{id}/trials/{task}/{number}": s.apiTrial,
-		"compare":                          s.apiCompare,
-	} {
-		handle(apiPrefix+"v1/"+path, func(w http.ResponseWriter, r *http.Request) error {
-			answer, err := read(r)
-			if err == nil {
-				sendJSON(w, http.StatusOK, answer)
-			}
-			return err
-		})
-	}
 	handle("/runs/{id}", toOverview)
 	handle("/runs/{id}/{$}", toOverview)
-	handle("/runs/{id}/events", s.events)
 	handle("/runs/{id}/files/{path...}", s.file)
 	handle("/", func(http.ResponseWriter, *http.Request) error { return errNotThere })
 	return mux
-}
-
-// denyFor reports an error, as a page or as JSON.
-func denyFor(w http.ResponseWriter, r *http.Request, err error) {
-	no := refusalFor(err)
-	if !wantsPage(r) {
-		deny(w, r, no)
-		return
-	}
-	page{title: "waza", pages: []report.Page{report.Notice("Nothing to show", no.text)}}.send(w, no.status)
 }
 
 // refusal is an error response.
@@ -190,7 +159,6 @@ func badRequest(format string, args ...any) error {
 var (
 	errNotThere = &refusal{http.StatusNotFound, "Not found. It may have been deleted."}
 	errNotEnded = &refusal{http.StatusNotFound, "This trial has no verdicts yet: it has not ended, or was not graded."}
-	errTooMany  = &refusal{http.StatusServiceUnavailable, "Too many pages are watching runs. Close some."}
 )
 
 func refusalFor(err error) *refusal {

@@ -1,10 +1,7 @@
 package serve
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -41,7 +38,6 @@ func open(t *testing.T, dir string) *site {
 	s := &site{Server: New(dir), t: t, base: "http://" + listener.Addr().String(), client: &http.Client{
 		Transport: transport, Timeout: enough, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	s.watches.every = 5 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, listener) }()
@@ -73,7 +69,7 @@ func (s *site) ask(path string, change func(*http.Request)) answer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+s.token)
+	r.AddCookie(s.cookie())
 	if change != nil {
 		change(r)
 	}
@@ -89,6 +85,11 @@ func (s *site) ask(path string, change func(*http.Request)) answer {
 	return answer{got, string(body)}
 }
 
+// cookie is what lets a request in.
+func (s *site) cookie() *http.Cookie {
+	return &http.Cookie{Name: "waza-serve-" + s.base[strings.LastIndex(s.base, ":")+1:], Value: s.token}
+}
+
 // page is a page, which must be there.
 func (s *site) page(path string) string {
 	s.t.Helper()
@@ -99,13 +100,14 @@ func (s *site) page(path string) string {
 	return got.body
 }
 
-// api reads an answer of the API.
-func api[T any](s *site, path string) (v T) {
+// list is the list of runs, by their ids.
+func (s *site) list() map[string]view.ListedRun {
 	s.t.Helper()
-	if err := json.Unmarshal([]byte(s.page("/api/v1/"+path)), &v); err != nil {
+	runs, err := s.runs.list()
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	return v
+	return byID(runs)
 }
 
 // makeRun makes a run that has ended, of a task that passed and one that failed.
@@ -128,69 +130,4 @@ func makeRun(t *testing.T, dir, id string) string {
 	})
 	r.End()
 	return at
-}
-
-// stream is a client of events.
-type stream struct {
-	t    *testing.T
-	body io.Closer
-	in   *bufio.Reader
-	said string // by the newest event
-}
-
-func (s *site) watch(id string) *stream {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.base+"/runs/"+id+"/events", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+s.token)
-	got, err := (&http.Client{Transport: s.client.Transport}).Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = got.Body.Close() })
-	if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "text/event-stream" {
-		s.t.Fatalf("events: %s, %s", got.Status, got.Header.Get("Content-Type"))
-	}
-	return &stream{t: s.t, body: got.Body, in: bufio.NewReader(got.Body)}
-}
-
-// next is the next event; of another than progress an account of nothing.
-func (s *stream) next() (name string, p view.RunProgress, err error) {
-	for {
-		line, err := s.in.ReadString('\n')
-		if err != nil {
-			return name, p, err
-		}
-		line = strings.TrimSuffix(line, "\n")
-		key, value, _ := strings.Cut(line, ": ")
-		if key == "data" {
-			s.said = value
-		}
-		switch {
-		case line == "":
-			return name, p, nil
-		case key == "event":
-			name = value
-		case key == "data" && name == "progress":
-			if err := json.Unmarshal([]byte(value), &p); err != nil {
-				return name, p, fmt.Errorf("%s: %w", value, err)
-			}
-		}
-	}
-}
-
-// until reads progress until it is as wanted.
-func (s *stream) until(wanted func(view.RunProgress) bool) view.RunProgress {
-	s.t.Helper()
-	for {
-		name, p, err := s.next()
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if name == "progress" && wanted(p) {
-			return p
-		}
-	}
 }

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/waza-isolate/waza/internal/runtest"
 )
 
 // wires is a listener of connections in memory, which wait as those of a network do.
@@ -84,13 +82,17 @@ func wired(t *testing.T, dir string, does func(t *testing.T, s *Server, w *wires
 	})
 }
 
+// linger is how long net/http keeps a connection whose request's body it has not read,
+// so that the client reads its answer before the connection is reset
+// (rstAvoidanceDelay). Whether it does depends on which of its goroutines is first.
+const linger = 500 * time.Millisecond
+
 // TestSlowClients has clients that send by the drop, take nothing in, or keep what they
 // have: each is left when its time is over, and not before.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	lay(t, filepath.Join(makeRun(t, dir, "a"), "large"), strings.Repeat("x", 1<<20))
-	runtest.Begin(t, dir, "live", 1)
 	for name, test := range map[string]struct {
 		sends string // TOKEN and FILE in it
 		reads bool
@@ -101,11 +103,10 @@ func TestSlowClients(t *testing.T) {
 		"keeps its body":          {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n", true, headerTime},
 		"keeps chunks of a body":  {"POST /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", true, headerTime},
 		"asks for nothing more":   {"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", true, idleTime},
-		"takes in no large file":  {"GET /runs/a/files/large HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer TOKEN\r\n\r\n", false, patience},
-		"takes in no page":        {"GET /runs/a/overview HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer TOKEN\r\n\r\n", false, patience},
+		"takes in no large file":  {"GET /runs/a/files/large HTTP/1.1\r\nHost: localhost\r\nCookie: waza-serve-8417=TOKEN\r\n\r\n", false, patience},
+		"takes in no page":        {"GET /runs/a/overview HTTP/1.1\r\nHost: localhost\r\nCookie: waza-serve-8417=TOKEN\r\n\r\n", false, patience},
 		"takes in no redirection": {"GET /?token=TOKEN HTTP/1.1\r\nHost: localhost\r\n\r\n", false, patience},
 		"takes in no refusal":     {"GET / HTTP/1.1\r\nHost: attacker.example\r\n\r\n", false, patience},
-		"takes in no events":      {"GET /runs/live/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer TOKEN\r\n\r\n", false, patience},
 	} {
 		wired(t, dir, func(t *testing.T, s *Server, w *wires) {
 			began := time.Now()
@@ -119,7 +120,7 @@ func TestSlowClients(t *testing.T) {
 			}
 			select {
 			case at := <-ended:
-				if took := at.Sub(began); took != test.after {
+				if took := at.Sub(began); took < test.after || took > test.after+linger {
 					t.Errorf("who %s is left after %s, want %s", name, took, test.after)
 				}
 			case <-time.After(time.Hour):
@@ -138,7 +139,7 @@ func TestSlowAndSteady(t *testing.T) {
 	wired(t, dir, func(t *testing.T, s *Server, w *wires) {
 		c, _ := w.dial()
 		defer func() { _ = c.Close() }()
-		if _, err := fmt.Fprintf(c, "GET /runs/a/files/large HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", s.token); err != nil {
+		if _, err := fmt.Fprintf(c, "GET /runs/a/files/large HTTP/1.1\r\nHost: localhost\r\nCookie: waza-serve-8417=%s\r\n\r\n", s.token); err != nil {
 			t.Error(err)
 		}
 		got, err := http.ReadResponse(bufio.NewReaderSize(c, part), nil)
@@ -168,7 +169,7 @@ func TestMaxConnections(t *testing.T) {
 		for range maxConnections {
 			c, _ := w.dial()
 			defer func() { _ = c.Close() }()
-			if _, err := fmt.Fprintf(c, "GET /runs/a/files/large HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", s.token); err != nil {
+			if _, err := fmt.Fprintf(c, "GET /runs/a/files/large HTTP/1.1\r\nHost: localhost\r\nCookie: waza-serve-8417=%s\r\n\r\n", s.token); err != nil {
 				t.Error(err)
 			}
 			if first == nil {
@@ -215,7 +216,7 @@ func TestManyWait(t *testing.T) {
 			began := time.Now()
 			honest, _ := w.dial()
 			defer func() { _ = honest.Close() }()
-			if _, err := fmt.Fprintf(honest, "GET /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", s.token); err != nil {
+			if _, err := fmt.Fprintf(honest, "GET / HTTP/1.1\r\nHost: localhost\r\nCookie: waza-serve-8417=%s\r\n\r\n", s.token); err != nil {
 				t.Error(err)
 			}
 			got, err := http.ReadResponse(bufio.NewReader(honest), nil)

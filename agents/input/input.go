@@ -7,6 +7,10 @@ import (
 	"slices"
 )
 
+// MetaToolUse is the member of a request's _meta in which executor llm puts the id of the tool use
+// that a call is for.
+const MetaToolUse = "waza/toolUseId"
+
 // Input is what the runner writes to an agent's stdin, as JSON.
 type Input struct {
 	Prompt     string          `json:"prompt"`

@@ -20,7 +20,6 @@ import (
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/llm"
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 )
 
@@ -207,7 +206,7 @@ const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwA
 func stockServer(calls *callLog) *server.MCPServer {
 	s := server.NewMCPServer("stock", "1")
 	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("gives back its arguments"), mcp.WithNumber("id")), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		calls.add(fmt.Sprintf("echo %s for %s", r.GetRawArguments(), r.Params.Meta.AdditionalFields[capture.MetaToolUse]))
+		calls.add(fmt.Sprintf("echo %s for %s", r.GetRawArguments(), r.Params.Meta.AdditionalFields[input.MetaToolUse]))
 		return mcp.NewToolResultText(fmt.Sprintf("%s", r.GetRawArguments())), nil
 	})
 	s.AddTool(mcp.NewTool("refuse"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {

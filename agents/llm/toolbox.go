@@ -14,9 +14,9 @@ import (
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/internal/session"
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // tool is a tool that the model may call.
@@ -131,10 +131,10 @@ func (a *agent) addServers(ctx context.Context, container *toolbox) error {
 
 // free returns a unique name for a server's tool.
 func (b *toolbox) free(server, name string) string {
-	written := capture.ModelName(server, name)
+	written := dialect.NameOf(server, name)
 	for taken := b.byName[written] != nil; taken; taken = b.byName[written] != nil {
 		sum := sha256.Sum256([]byte(written + "\x00" + name))
-		written = written[:min(len(written), capture.MaxModelName-9)] + "_" + hex.EncodeToString(sum[:4])
+		written = written[:min(len(written), dialect.MaxToolName-9)] + "_" + hex.EncodeToString(sum[:4])
 	}
 	return written
 }
@@ -145,7 +145,7 @@ func (a *agent) remote(server string, t session.Tool, name string) *tool {
 		name: name, reported: "mcp__" + server + "__" + t.Name, description: t.Description, schema: parameters(t.InputSchema),
 		run: func(ctx context.Context, id string, arguments json.RawMessage) result {
 			return mcpResult(a.servers.Call(ctx, session.Call{
-				Server: server, Tool: t.Name, Arguments: arguments, Meta: map[string]any{capture.MetaToolUse: id},
+				Server: server, Tool: t.Name, Arguments: arguments, Meta: map[string]any{input.MetaToolUse: id},
 			}, serverTimeout))
 		},
 	}

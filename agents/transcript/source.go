@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
@@ -203,7 +202,7 @@ func (r Rule) in(line []byte) iter.Seq[[]byte] {
 func has(value []byte, want map[string]any) bool {
 	for path, wanted := range want {
 		found := lookup(value, path)
-		if len(found) == 0 || found[0] == '{' || found[0] == '[' || !capture.Equal(literal(wanted), found) {
+		if len(found) == 0 || found[0] == '{' || found[0] == '[' || !jsontext.Same(literal(wanted), found) {
 			return false
 		}
 	}

@@ -108,7 +108,7 @@ func answerFalsely(m message, id string, held map[string]string) {
 // slow.
 const (
 	pourTime = 6 * time.Second
-	mostTime = 20 * time.Second
+	mostTime = time.Minute
 )
 
 // pour writes size bytes. It reports on stderr when many bytes were accepted, which is more

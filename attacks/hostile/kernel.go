@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -121,6 +123,48 @@ func wishes() []wish {
 		{"cgroup-limits", func() error {
 			return writes(matches("/sys/fs/cgroup/*/memory.limit_in_bytes", "/sys/fs/cgroup/*/pids.max", "/sys/fs/cgroup/memory.max")...)
 		}},
+		{"seccomp-filters", func() error {
+			program := unix.SockFprog{Len: 1, Filter: &unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}}
+			at := uintptr(unsafe.Pointer(&program))
+			return firstGranted(
+				func() error { return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, at, 0, 0) },
+				func() error { return call3(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, at) },
+				func() error {
+					return call3(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, at)
+				},
+			)
+		}},
+		{"socket-memory", socketMemory},
+		{"special-pages", func() error {
+			const huge, size = 0o4000, 2 << 20
+			return firstGranted(
+				func() error { return call3(unix.SYS_MEMFD_SECRET, 0, 0, 0) },
+				func() error {
+					_, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_HUGETLB)
+					return unlessOnly(err, unix.ENOMEM) // the machine has none
+				},
+				func() error {
+					fd, err := unix.MemfdCreate("huge", unix.MFD_HUGETLB)
+					return closed(uintptr(fd), err)
+				},
+				func() error {
+					_, err := unix.SysvShmGet(unix.IPC_PRIVATE, size, huge|0o600)
+					return unlessOnly(err, unix.ENOMEM)
+				},
+			)
+		}},
+		{"core-limit", func() error {
+			var is unix.Rlimit
+			err := errors.Join(unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}), unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{}, nil))
+			if err := errors.Join(err, unix.Getrlimit(unix.RLIMIT_CORE, &is)); err != nil {
+				return err
+			}
+			if is.Cur != 0 {
+				return fmt.Errorf("the limit is still %d", is.Cur)
+			}
+			return nil
+		}},
+		{"host-names", hostNames},
 		{"core-pattern", func() error { return writes("/proc/sys/kernel/core_pattern") }},
 		{"guest-oom-score", func() error { return writes("/proc/" + strconv.Itoa(process1) + "/oom_score_adj") }},
 	}
@@ -183,6 +227,81 @@ func openAny(flags int, paths []string) error {
 			}
 			return f.Close()
 		})
+	}
+	return firstGranted(tries...)
+}
+
+// call3 makes a system call.
+func call3(number, a, b, c uintptr) error {
+	if _, _, errno := unix.Syscall(number, a, b, c); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// socketMemory sets the options of sockets for which the kernel allocates memory.
+func socketMemory() error {
+	option := func(family, level, name int, value []byte) func() error {
+		return func() error {
+			fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = unix.Close(fd) }()
+			return unix.SetsockoptString(fd, level, name, string(value))
+		}
+	}
+	key := make([]byte, 216) // struct tcp_md5sig: an address, flags, and a key of one byte
+	key[0], key[130], key[136] = unix.AF_INET, 1, 1
+	key[4] = 127
+	label := make([]byte, 32) // struct in6_flowlabel_req: an address, and a request to create a label
+	label[15], label[21], label[22] = 1, 1, 1
+	program := unix.SockFprog{Len: 1, Filter: &unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1}}
+	filter := unsafe.Slice((*byte)(unsafe.Pointer(&program)), unsafe.Sizeof(program))
+	const flowLabels, authKey = 32, 38
+	return firstGranted(
+		option(unix.AF_INET, unix.IPPROTO_TCP, unix.TCP_MD5SIG, key),
+		option(unix.AF_INET6, unix.IPPROTO_IPV6, flowLabels, label),
+		option(unix.AF_INET, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, filter),
+		option(unix.AF_INET, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, filter),
+		option(unix.AF_INET, unix.IPPROTO_TCP, unix.TCP_ULP, []byte("tls")),
+		option(unix.AF_INET, unix.IPPROTO_TCP, authKey, make([]byte, 256)),
+	)
+}
+
+// hostNames reads names of the host from files that show them.
+func hostNames() error {
+	shown := func(file string, names func(content string) bool) func() error {
+		return func() error {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			if !names(string(content)) {
+				return errors.New(file + " shows no name")
+			}
+			return nil
+		}
+	}
+	anything := func(content string) bool { return strings.TrimSpace(content) != "" }
+	ours := regexp.MustCompile(`waza-mux-\S*/mux|waza-\d{8}-`) // the runner's socket, a run
+	tries := []func() error{
+		shown("/proc/cmdline", anything), shown("/proc/partitions", anything), shown("/proc/diskstats", anything), shown("/proc/key-users", anything),
+		shown("/proc/self/cgroup", func(content string) bool {
+			for line := range strings.Lines(content) {
+				if !strings.HasSuffix(line, ":/\n") {
+					return true
+				}
+			}
+			return false
+		}),
+		shown("/proc/net/unix", ours.MatchString), shown("/proc/self/mountinfo", ours.MatchString),
+		func() error {
+			if disks := matches("/sys/block/*", "/sys/class/block/*", "/sys/devices/virtual/block/*", "/sys/devices/virtual/dmi/*"); len(disks) == 0 {
+				return errors.New("no disk is shown")
+			}
+			return nil
+		},
 	}
 	return firstGranted(tries...)
 }

@@ -118,12 +118,15 @@ func sparse(context.Context) []part.Word {
 // fillAll writes to all writable directories, one after another.
 func fillAll(ctx context.Context) []part.Word {
 	var words []part.Word
-	for _, at := range []struct{ attack, dir string }{
-		{"fills-scratch", "/tmp"}, {"fills-home", "/home/agent"}, {"fills-shared-memory", "/dev/shm"},
+	for _, at := range []struct {
+		attack, dir string
+		limit       int
+	}{
+		{"fills-scratch", "/tmp", part.Disk}, {"fills-home", "/home/agent", part.Disk}, {"fills-shared-memory", "/dev/shm", part.Shm},
 	} {
 		n := fill(ctx, filepath.Join(at.dir, "big"))
 		_ = os.Remove(filepath.Join(at.dir, "big"))
-		words = append(words, part.Word{Attack: at.attack, Won: n > part.Disk, Detail: fmt.Sprintf("%d bytes went into %s", n, at.dir)})
+		words = append(words, part.Word{Attack: at.attack, Won: n > at.limit, Detail: fmt.Sprintf("%d bytes went into %s", n, at.dir)})
 	}
 	var wrote []string
 	for _, dir := range []string{"/", "/etc", "/etc/waza", "/opt/waza", "/dev", "/proc", "/sys", "/var", "/run"} {

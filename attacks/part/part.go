@@ -51,6 +51,12 @@ const (
 	Mark       = "survived"
 )
 
+// Leased is the attack by a server that holds a lease on LeasedFile.
+const (
+	Leased     = "leased-file"
+	LeasedFile = "/tmp/leased"
+)
+
 // Honest is the name for no attack.
 const Honest = "honest"
 

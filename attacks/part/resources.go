@@ -5,6 +5,7 @@ package part
 const (
 	Memory = 256 << 20 // memory of a container, in bytes
 	Disk   = 16 << 20  // size of each writable directory, in bytes
+	Shm    = 8 << 20   // size of /dev/shm, in bytes; not the default
 	Files  = Disk>>10 + 16<<10
 	Pids   = 256
 	Open   = 4096 // open files of a process

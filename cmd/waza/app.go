@@ -19,6 +19,7 @@ import (
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/offline"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
@@ -50,7 +51,8 @@ type state struct {
 	digest  func(path string) (string, error) // SHA-256 of an executable
 	warned  map[string]bool                   // warnings about files that were already printed
 
-	workflow *workflow // nil outside of GitHub Actions
+	workflow *workflow  // nil outside of GitHub Actions
+	found    *foundFile // nil if the command line names the file that a command is about
 }
 
 // exitError is an error with the exit code it leads to. A nil err exits silently.
@@ -104,7 +106,7 @@ func withExitCode(err error) error {
 // run directory that the user named, such as one that is in use, are usage errors.
 func exitOf(err error) *exitError {
 	var mistake runner.Mistake
-	if errors.As(err, &mistake) || errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) || errors.Is(err, sandbox.ErrAlive) {
+	if errors.As(err, &mistake) || errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) || errors.Is(err, sandbox.ErrAlive) || errors.Is(err, offline.ErrOffline) {
 		return &exitError{exitUsage, err}
 	}
 	var exit *exitError
@@ -116,11 +118,12 @@ func exitOf(err error) *exitError {
 
 // main runs the command line and returns the exit code.
 func (s *state) main(ctx context.Context) int {
-	s.warned, s.workflow = map[string]bool{}, beginWorkflow(s.lookup, s.stderr)
-	defer s.workflow.end(s.stderr)
-	out := &stdoutWriter{Writer: s.stdout}
+	s.warned, s.workflow = map[string]bool{}, beginWorkflow(s.lookup, s.stderr.out) // whose commands are to be obeyed
+	defer func() { s.workflow.end(s.stderr.out) }()
+	out := newStdout(s.stdout)
 	s.stdout = out
 	err := s.app().Run(ctx, spelled(s.args))
+	out.failed = cmp.Or(out.failed, out.plain.Close())
 	if out.failed != nil { // the caller did not get the result
 		s.printError(fmt.Errorf("the output is incomplete: %w", out.failed))
 		return exitInfra
@@ -163,14 +166,20 @@ func withDirectory(err error) error {
 	return err
 }
 
-// stdoutWriter is stdout that remembers the first write error.
+// stdoutWriter is stdout, through which nothing controls a terminal, and that remembers the first write
+// error.
 type stdoutWriter struct {
-	io.Writer
+	out    io.Writer
+	plain  *text.Plain // to out
 	failed error
 }
 
+func newStdout(w io.Writer) *stdoutWriter {
+	return &stdoutWriter{out: w, plain: text.NewPlain(w, ownSequences(w)...)}
+}
+
 func (o *stdoutWriter) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
+	n, err := o.plain.Write(p)
 	o.failed = cmp.Or(o.failed, err)
 	return n, err
 }

@@ -6,12 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httputil"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // weakEngine is a proxy to the engine that removes one option of networks, so that the host has
@@ -30,6 +33,40 @@ func weakEngine(t *testing.T) string {
 	})
 }
 
+// TestCertificateCache checks that a project can bring no certificate along: its own directory is not
+// the cache, whatever the environment says.
+func TestCertificateCache(t *testing.T) {
+	home, dotfiles, project := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(project, "sub", ".cache"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(project, "sub", ".cache"), filepath.Join(home, "link")); err != nil {
+		t.Fatal(err)
+	}
+	git := func(dir string) string {
+		if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for _, test := range []struct {
+		home, cache, at string
+		want            bool
+	}{
+		{home, "", project, true}, {home, "", home, true}, {home, home + "/other", project, true},
+		{home, project + "/.cache", project, false}, {home, project + "/sub/.cache", project, false}, {home, home + "/link", project, false},
+		{home, project + "/.cache", git(project) + "/sub", false}, {project, "", project + "/sub", false}, {home, project + "-other", project, true},
+		{git(dotfiles), "", dotfiles, false},
+	} {
+		t.Setenv("HOME", test.home)
+		t.Setenv("XDG_CACHE_HOME", test.cache)
+		t.Chdir(test.at)
+		if got := certificateCache() != (selftest.Cache{}); got != test.want {
+			t.Errorf("%+v: %t", test, got)
+		}
+	}
+}
+
 // TestWeakSandbox checks that a run on an engine whose sandboxes do not hold ends before its
 // first trial and, if the command line allows it, that all reports say so.
 func TestWeakSandbox(t *testing.T) {
@@ -42,7 +79,7 @@ tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{say: a}]}
 `)
-	p.env = append(p.env, "DOCKER_HOST="+weakEngine(t), "XDG_CACHE_HOME="+p.path("cache"))
+	p.env = append(p.env, "DOCKER_HOST="+weakEngine(t), "XDG_CACHE_HOME="+t.TempDir())
 	holes := []string{"host-tcp", "bridge-tcp", "dns-host"}
 
 	c := p.run(exitInfra)

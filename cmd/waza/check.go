@@ -6,7 +6,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/scaffold"
@@ -37,7 +36,7 @@ func checkCommand(s *state) *cli.Command {
 			all := []runner.Checked{}
 			for _, path := range evals {
 				all = append(all, runner.Check(ctx, runner.Checking{
-					Eval: path, Isolated: c.Bool("isolate"), AsWritten: !c.IsSet("isolate"), Absent: containers.Absent, Unwritten: scaffold.Unwritten,
+					Eval: path, Isolated: c.Bool("isolate"), AsWritten: !c.IsSet("isolate"), Unwritten: scaffold.Unwritten,
 					Host: s.host(quiet, false),
 				}))
 			}

@@ -138,8 +138,8 @@ graders: [{type: text, name: output, config: {contains: [one and then two]}}]
 			t.Errorf("the judge is shown\n%s", shown)
 		}
 	}
-	if left := unsealed(t, p); len(left) > 0 {
-		t.Errorf("not sealed: %q", left)
+	if left := undigested(t, p); len(left) > 0 {
+		t.Errorf("without a digest: %q", left)
 	}
 }
 

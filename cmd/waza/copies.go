@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -42,8 +43,8 @@ func exportFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "reporter", Usage: "Also write a report: json:FILE or junit:FILE, as `KIND:FILE` (repeatable)"},
 		&cli.StringFlag{Name: "output-dir", Action: mustBeDir("output-dir"), Aliases: []string{"d"}, Usage: "Also write results.json to `DIR`/SKILL/MODEL.json"},
 		&cli.StringFlag{Name: "transcript-dir", Action: mustBeDir("transcript-dir"), Usage: "Also write each trial's transcript to a JSON file in `DIR`"},
-		&cli.BoolFlag{Name: "session-log", Usage: "Also write a log of events, one JSON object a line, to --session-dir"},
-		&cli.StringFlag{Name: "session-dir", Action: mustBeDir("session-dir"), Value: ".", Usage: "Write the session log to `DIR`"},
+		&cli.BoolFlag{Name: "session-log", Usage: "Also write a log of events, one JSON object a line, to --session-dir", Hidden: true},
+		&cli.StringFlag{Name: "session-dir", Action: mustBeDir("session-dir"), Value: ".", Usage: "Write the session log to `DIR`", Hidden: true},
 	}
 }
 
@@ -75,24 +76,24 @@ func readExports(c *cli.Command, output string) (exports, error) {
 func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
 	e, dir, all := o.exports, out.Dir, out.Results
 	for _, r := range e.reports {
-		if err := copyOut(dir, r.file, withLabel(r.to, o.label)); err != nil {
+		if err := copyOut(dir, r.file, files.NamedFile(withLabel(r.to, o.label))); err != nil {
 			return usage("--reporter: %w", err)
 		}
 	}
 	var errs []error
 	if e.outputDir != "" {
 		name := slug(cmp.Or(all.Config.ModelID, all.Config.EngineType)) + ".json"
-		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(cmp.Or(all.Skill, all.EvalName)), withLabel(name, o.label))))
+		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(files.Named(e.outputDir), slug(cmp.Or(all.Skill, all.EvalName)), withLabel(name, o.label))))
 	}
 	if e.transcriptDir != "" {
 		prompts := map[string]string{}
 		for _, t := range j.Tasks {
 			prompts[t.ID] = t.Prompt
 		}
-		errs = append(errs, writeTranscripts(e.transcriptDir, dir, all, prompts))
+		errs = append(errs, writeTranscripts(files.Named(e.transcriptDir), dir, all, prompts))
 	}
 	if e.sessionLog {
-		errs = append(errs, writeSession(e.sessionDir, j.Eval.Path, all))
+		errs = append(errs, writeSession(files.Named(e.sessionDir), j.Eval.Path, all))
 	}
 	errs = append(errs, o.trace(out))
 	if err := errors.Join(errs...); err != nil {
@@ -137,7 +138,7 @@ func withLabel(file, by string) string {
 }
 
 func copyOut(dir, name, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := files.MakeDir(filepath.Dir(to)); err != nil {
 		return err
 	}
 	return evidence.WriteFileBy(to, func(w io.Writer) error { return copyTo(w, dir, name) })
@@ -184,7 +185,7 @@ func writeTranscripts(dir, of string, all results.Results, prompts map[string]st
 }
 
 func writeJSON(path string, value any) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := files.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	return evidence.WriteFileBy(path, func(w io.Writer) error {
@@ -196,7 +197,7 @@ func writeJSON(path string, value any) error {
 
 // writeSession writes upstream's session log of a completed run.
 func writeSession(dir, spec string, all results.Results) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := files.MakeDir(dir); err != nil {
 		return fmt.Errorf("--session-dir: %w", err)
 	}
 	path := filepath.Join(dir, all.Timestamp.Format("20060102-150405")+"-"+slug(all.EvalID)+"-session.jsonl")

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -25,14 +28,13 @@ func doctorCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:        "doctor",
 		Usage:       "Check whether this machine can run isolated evals",
-		Description: "Checks the container engine, what it can enforce, and this machine, without changing anything. The exit code is 3 if a run could not work.",
+		Description: "Checks the container engine, what it can enforce, and this machine. It starts the containers of one trial as a run would, and removes them. The exit code is 3 if a run could not work.",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "probe", Usage: "Also start sandboxes and try to escape from them"},
 			formatFlag(formatDefault, formatJSON),
 			onFlag(),
 			&cli.BoolFlag{Name: "print", Usage: "With --on kubernetes, print what is installed once in the cluster, as YAML"},
 			&cli.BoolFlag{Name: "remove-interface", Usage: "With --print, for evals with remove_interface"},
-			&cli.BoolFlag{Name: "shards", Usage: "With --on kubernetes, for waza run --shards: print also what that needs, or check only that"},
 		}, clusterFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
@@ -42,13 +44,10 @@ func doctorCommand(s *state) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if c.Bool("shards") && on == "" {
-				return usage("--shards is for --on kubernetes")
-			}
 			if c.Bool("print") {
 				cluster := clusterOf(c)
 				cluster.RemoveInterface = c.Bool("remove-interface")
-				text, err := clusterManifests(cluster, c.Bool("shards"))
+				text, err := clusterManifests(cluster)
 				fmt.Fprint(s.stdout, text)
 				return err
 			}
@@ -57,12 +56,16 @@ func doctorCommand(s *state) *cli.Command {
 			}
 			var all containers.Checks
 			if on != "" {
-				all = examineCluster(ctx, clusterOf(c), c.Bool("shards"))
+				all = examineCluster(ctx, clusterOf(c))
 			} else {
 				all = containers.Examine(ctx)
 			}
-			if c.Bool("probe") && all.Worst() != containers.CheckProblem {
+			switch {
+			case all.Worst() == containers.CheckProblem:
+			case c.Bool("probe"):
 				all = append(all, probeSandboxes(ctx, s)...)
+			case on == "":
+				all = append(all, trySandbox(ctx, s)...)
 			}
 			all = append(all, examineMachine()...)
 			if err := printChecks(s, formatOf(c), all); err != nil {
@@ -108,6 +111,34 @@ func printWrapped(w io.Writer, columns int, head, said string) {
 		fmt.Fprintln(w, head+line)
 		head = strings.Repeat(" ", checkIndent)
 	}
+}
+
+// trySandbox starts the containers of a trial as a run does, and removes them.
+func trySandbox(ctx context.Context, s *state) (all containers.Checks) {
+	ctx, stop := interruptible(ctx, s.stderr)
+	defer stop()
+	began, run := time.Now(), runner.NewID("doctor")
+	backend, err := containers.Open(ctx, containers.Options{Run: run, Guest: s.guest})
+	if err != nil {
+		all.Fail("container", err.Error(), "Fix that, and try again.")
+		return all
+	}
+	try := func(network string) error {
+		return selftest.Try(ctx, backend, run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
+	}
+	onBridge := try("bridge")
+	switch {
+	case onBridge == nil:
+		all.OK("container", fmt.Sprintf("those of a trial were started as by a run, and removed, in %.1f s", time.Since(began).Seconds()))
+	case ctx.Err() == nil && try("airtight") == nil:
+		all.Warn("container", "those of a trial with network: bridge, the default, cannot be started: "+onBridge.Error(), "Set config.isolation.network: airtight, with which they can.")
+	default:
+		all.Fail("container", onBridge.Error(), "Fix that, and try again.")
+	}
+	if err := backend.Close(context.WithoutCancel(ctx)); err != nil {
+		all.Fail("container", err.Error(), "Run waza gc.")
+	}
+	return all
 }
 
 // probeSandboxes attacks a sandbox on each kind of network, as every run does, and ignores
@@ -177,19 +208,23 @@ const (
 func examineMachine() containers.Checks {
 	var all containers.Checks
 	examineDir(&all, "run dir", runsDir, "Free some space, or choose another directory with --run-dir.")
-	examineDir(&all, "temp dir", os.TempDir(), "Free some space, or set TMPDIR.")
+	examineDir(&all, "temp dir", files.Named(os.TempDir()), "Free some space, or set TMPDIR.")
 	return all
 }
 
 // examineDir checks that a directory, which may not exist yet, can be written to and has space.
 func examineDir(all *containers.Checks, name, dir, mend string) {
 	there := nearestDir(dir)
-	probe, err := os.CreateTemp(there, ".waza-doctor-*")
+	probe := filepath.Join(there, ".waza-doctor-"+strconv.Itoa(os.Getpid()))
+	err := files.Write(probe, nil)
+	if absolute, errAbs := filepath.Abs(there); errAbs == nil {
+		there = absolute
+	}
 	if err != nil {
-		all.Fail(name, fmt.Sprintf("%s cannot be written to: %v", there, errors.Unwrap(err)), "Use a directory that you may write to.")
+		all.Fail(name, fmt.Sprintf("%s cannot be written to: %v", there, files.Cause(err)), "Use a directory that you may write to.")
 		return
 	}
-	_ = errors.Join(probe.Close(), os.Remove(probe.Name()))
+	_ = files.Remove(probe)
 	free, ok := files.FreeSpace(there)
 	switch {
 	case !ok:
@@ -205,14 +240,11 @@ func examineDir(all *containers.Checks, name, dir, mend string) {
 
 // nearestDir returns dir, or its nearest parent that exists.
 func nearestDir(dir string) string {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "."
-	}
-	for {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() || dir == filepath.Dir(dir) {
-			return dir
+	for dir != filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
 		}
 		dir = filepath.Dir(dir)
 	}
+	return dir
 }

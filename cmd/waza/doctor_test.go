@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/waza-isolate/waza/containers"
@@ -89,6 +90,7 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 		change      func(info map[string]any)
 		says        string
 	}{
+		{"no CPU limit, and it refuses to set one", "limits", exitOK, func(info map[string]any) { info["CpuCfsQuota"] = false }, "the CPU time"},
 		{"no swap limit", "limits", exitOK, func(info map[string]any) { info["SwapLimit"] = false }, "the swap"},
 		{"no seccomp", "seccomp", exitInfra, func(info map[string]any) { info["SecurityOptions"] = []string{} }, "filters no system calls"},
 		{"Windows containers", "engine", exitInfra, func(info map[string]any) { info["OSType"] = "windows" }, "runs windows containers"},
@@ -98,7 +100,11 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			check := doctor(t, test.code, "DOCKER_HOST="+poorEngine(t, test.change))[test.check]
+			checks := doctor(t, test.code, "DOCKER_HOST="+poorEngine(t, test.change))
+			if tried, ok := checks["container"]; ok != (test.code == exitOK) || ok && tried.Status != containers.CheckOK {
+				t.Errorf("container: %+v", tried)
+			}
+			check := checks[test.check]
 			if check.Status == containers.CheckOK || check.Fix == "" || !strings.Contains(check.Message, test.says) {
 				t.Errorf("%+v, want one that says %q", check, test.says)
 			}
@@ -106,9 +112,48 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 	}
 }
 
-// poorEngine is a proxy to the engine that changes its info.
+// TestDoctorOfARefusingEngine checks that doctor does all that a run does of each trial, and cuts what an engine says.
+func TestDoctorOfARefusingEngine(t *testing.T) {
+	t.Parallel()
+	dockertest.Require(t)
+	for _, test := range []struct {
+		name, path, part string // of the requests that the engine refuses
+		code             int
+		says             string
+	}{
+		{"filters", "/containers/create", "seccomp=", exitInfra, "create waza-"},
+		{"files", "/containers/create", "mcp.json", exitInfra, "create waza-"},
+		{"networks", "/networks/create", "", exitOK, "those of a trial with network: bridge, the default, cannot be started: task network: opening"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			host := dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if !strings.HasSuffix(r.URL.Path, test.path) {
+						engine.ServeHTTP(w, r)
+						return
+					}
+					body, _ := io.ReadAll(r.Body)
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					if !bytes.Contains(body, []byte(test.part)) {
+						engine.ServeHTTP(w, r)
+						return
+					}
+					http.Error(w, "opening profile failed: open "+string(body)+": file name too long", http.StatusInternalServerError)
+				})
+			})
+			check := doctor(t, test.code, "DOCKER_HOST="+host)["container"]
+			if check.Status == containers.CheckOK || len(check.Message) > 700 || !strings.Contains(check.Message, test.says) || !strings.HasSuffix(check.Message, "}: file name too long") {
+				t.Errorf("%+v, want one that says %q", check, test.says)
+			}
+		})
+	}
+}
+
+// poorEngine is a proxy to the engine that changes its info. As engines do, it refuses a limit of CPU time if it has none.
 func poorEngine(t *testing.T, change func(info map[string]any)) string {
 	t.Helper()
+	var limitsCPU atomic.Bool
 	return dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
 		engine.ModifyResponse = func(r *http.Response) error {
 			if !strings.HasSuffix(r.Request.URL.Path, "/info") {
@@ -119,11 +164,22 @@ func poorEngine(t *testing.T, change func(info map[string]any)) string {
 				return err
 			}
 			change(info)
+			limitsCPU.Store(info["CpuCfsQuota"] == true)
 			changed, err := json.Marshal(info)
 			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
 			r.Header.Set("Content-Length", strconv.Itoa(len(changed)))
 			return err
 		}
-		return engine
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/containers/create") && !limitsCPU.Load() {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte(`"NanoCpus":`)) && !bytes.Contains(body, []byte(`"NanoCpus":0`)) {
+					http.Error(w, "NanoCPUs can not be set, as your kernel does not support CPU CFS scheduler or the cgroup is not mounted", http.StatusBadRequest)
+					return
+				}
+			}
+			engine.ServeHTTP(w, r)
+		})
 	})
 }

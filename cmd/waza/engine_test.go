@@ -5,9 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
@@ -94,12 +92,12 @@ func TestFaults_EngineKilledForGood(t *testing.T) {
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 
 	// The same executable completes the run, even if its images were removed in between.
-	guests, err := engine.Client().ImageList(t.Context(), image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", "waza-guest"))})
-	if err != nil || len(guests) == 0 {
+	guests, err := engine.Client().ImageList(t.Context(), client.ImageListOptions{Filters: client.Filters{}.Add("reference", "waza-guest")})
+	if err != nil || len(guests.Items) == 0 {
 		t.Fatalf("images of guests: %v, %v", guests, err)
 	}
-	for _, g := range guests {
-		if _, err := engine.Client().ImageRemove(t.Context(), g.ID, image.RemoveOptions{Force: true}); err != nil {
+	for _, g := range guests.Items {
+		if _, err := engine.Client().ImageRemove(t.Context(), g.ID, client.ImageRemoveOptions{Force: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,10 +109,10 @@ func TestFaults_EngineKilledForGood(t *testing.T) {
 func TestFaults_AddressPoolsUsedUp(t *testing.T) {
 	t.Parallel()
 	engine := dockertest.StartPrivate(t, []string{inventory}, "--default-address-pool", "base=10.98.0.0/29,size=29")
-	if _, err := engine.Client().NetworkCreate(t.Context(), "first", network.CreateOptions{}); err != nil {
+	if _, err := engine.Client().NetworkCreate(t.Context(), "first", client.NetworkCreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.Client().NetworkCreate(t.Context(), "second", network.CreateOptions{}); err == nil {
+	if _, err := engine.Client().NetworkCreate(t.Context(), "second", client.NetworkCreateOptions{}); err == nil {
 		t.Fatal("the engine's pools are not used up")
 	}
 	p := unpackProject(t, strings.ReplaceAll(atWork, "sleep: 6s", "sleep: 1s"))

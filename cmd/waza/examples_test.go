@@ -1,6 +1,7 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"encoding/json"
 	"io/fs"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +22,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -28,15 +32,25 @@ import (
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	for i, e := range examples() {
-		t.Run(e.name, func(t *testing.T) { e.run(t, networks[i%2]) })
+		t.Run(e.name, func(t *testing.T) { e.run(t, dockertest.Waza(t), networks[i%2]) })
 	}
 }
 
+// The first one is run by waza as go install builds it.
 func TestExamples_OtherNetwork(t *testing.T) {
 	t.Parallel()
 	for i, e := range examples() {
-		t.Run(e.name, func(t *testing.T) { e.run(t, networks[(i+1)%2]) })
+		waza := dockertest.Waza(t)
+		if i == 0 {
+			waza = dockertest.Program(t, "cmd/waza", "waza")
+		}
+		t.Run(e.name, func(t *testing.T) { e.run(t, waza, networks[(i+1)%2]) })
 	}
+}
+
+// TestExamples_Browser has a test of its own because its image, with Chromium, takes long to build.
+func TestExamples_Browser(t *testing.T) {
+	example{"browser", "node:24-bookworm-slim", "config:\n", "  isolation: {network: NETWORK}\n", 1, exitOK, exploreBrowser}.run(t, dockertest.Waza(t), "airtight")
 }
 
 var networks = [2]string{"bridge", "airtight"}
@@ -62,10 +76,11 @@ func examples() []example {
 	}
 }
 
-func (e example) run(t *testing.T, network string) {
+func (e example) run(t *testing.T, waza, network string) {
 	t.Helper()
 	t.Parallel()
 	p := newProject(t, "", strings.Fields(e.image)...)
+	p.waza = waza
 	if err := os.CopyFS(p.dir, os.DirFS("../../examples/"+e.name)); err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +96,7 @@ func (e example) run(t *testing.T, network string) {
 		t.Errorf("stdout: %s", said)
 	}
 	checkRecord(t, p, network)
+	checkGuest(t, p)
 	checkFrames(t, p, e.trials)
 	e.explore(t, p)
 	checkRegrade(t, p, e.trials, e.exit)
@@ -96,11 +112,40 @@ func checkRecord(t *testing.T, p *project, network string) {
 		t.Errorf("guarantees %+v", g)
 	}
 	files := r.Files
-	if err := r.Seal(p.path("run")); err != nil {
+	if err := r.WriteDigests(p.path("run")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(files, p.record().Files); diff != "" || files["results.json"] == "" {
+	if diff := cmp.Diff(files, p.record().Files); diff != "" || len(files) == 0 {
 		t.Errorf("digests of %d files (-written +found):\n%s", len(files), diff)
+	}
+}
+
+// maxGuest is how large the embedded guest may be.
+const maxGuest = 12_000_000
+
+// checkGuest checks that the containers ran the small executable that is embedded in waza, or the
+// whole one if there is none.
+func checkGuest(t *testing.T, p *project) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(p.waza)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := files.Digest(p.waza)
+	if err != nil {
+		t.Fatal(err)
+	}
+	embeds := slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-tags" && s.Value == "guest" })
+	guest := p.record().Engine["guest"]
+	if (guest == own) == embeds {
+		t.Errorf("the guest is %s and waza, which embeds one: %t, is %s", guest, embeds, own)
+	}
+	image, err := dockertest.Engine(t).ImageInspect(t.Context(), "waza-guest:"+guest[:16])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if embeds && image.Size > maxGuest {
+		t.Errorf("the guest has %d bytes, and may have %d", image.Size, maxGuest)
 	}
 }
 
@@ -230,6 +275,29 @@ func exploreServices(t *testing.T, p *project) {
 	}
 }
 
+// The page was shown by a browser that ran its script, and that reached nothing but the trial's site.
+func exploreBrowser(t *testing.T, p *project) {
+	t.Helper()
+	if out := p.runOf("last-boat").FinalOutput; !strings.Contains(out, "- Page URL: http://site:8080/island.html") {
+		t.Errorf("final output %q", out)
+	}
+	c := p.results().Servers[0].Activity
+	if c == nil || len(c.Unseen) > 0 {
+		t.Fatalf("the server did %+v", c)
+	}
+	for _, to := range c.Connections {
+		if to.Network == "ip" && !strings.HasPrefix(to.Address, "127.") {
+			t.Errorf("the server connected to %+v", to)
+		}
+	}
+	if !slices.ContainsFunc(c.Programs, func(p evidence.Program) bool { return strings.HasSuffix(p.Path, "/chromium") }) {
+		t.Errorf("the server started %+v", c.Programs)
+	}
+	if missing := strings.Join(p.record().Guarantees.Missing, "; "); strings.Contains(missing, "browser") {
+		t.Errorf("missing: %s", missing)
+	}
+}
+
 // Both agents whose account is not what crossed the wire are caught, and the honest one
 // is not.
 func exploreNarration(t *testing.T, p *project) {
@@ -317,7 +385,7 @@ func serveGoMemory(t *testing.T, p *project, token string) string {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	dockertest.Await(t, 20*time.Second, "the server listens", func() bool {
+	dockertest.Await(t, time.Minute, "the server listens", func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			_ = conn.Close()

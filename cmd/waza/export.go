@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	formatATIF    format = "atif"    // trajectories, one per line
-	formatInspect format = "inspect" // a log of Inspect
-	formatCSV     format = "csv"     // one row per trial
-	formatOTLP    format = "otlp"    // OpenTelemetry spans, one request per line
+	formatATIF format = "atif" // trajectories, one per line
+	formatCSV  format = "csv"  // one row per trial
+	formatOTLP format = "otlp" // OpenTelemetry spans, one request per line
 )
 
 // exportCommand is waza export.
 func exportCommand(s *state) *cli.Command {
-	formats := []format{formatATIF, formatInspect, formatCSV, formatOTLP, formatSARIF}
+	formats := []format{formatATIF, formatCSV, formatOTLP, formatSARIF}
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "Write a run in the format of another tool",
 		ArgsUsage: "RUN [TASK [N]]",
 		Description: "Writes all trials of RUN that have ended, or those of TASK, or trial N of TASK: as trajectories in " +
-			"ATIF 1.7, one per line; as a JSON log of Inspect; as CSV with one row per trial; as spans of " +
+			"ATIF 1.7, one per line; as CSV with one row per trial; as spans of " +
 			"OpenTelemetry in OTLP JSON; or, of a whole run, what its servers did and listed that is worth a look, " +
 			"as SARIF 2.1.0. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
 		Flags: []cli.Flag{
@@ -86,13 +85,10 @@ func writeSARIF(w io.Writer, run export.Run) error {
 }
 
 func writeExport(s *state, run export.Run, f format, file string) error {
-	write := map[format]func(io.Writer, export.Run) error{formatATIF: export.ATIF, formatInspect: export.Inspect, formatCSV: export.CSV, formatOTLP: export.OTLP(variables(s.lookup).capturesContent()), formatSARIF: writeSARIF}[f]
+	write := map[format]func(io.Writer, export.Run) error{formatATIF: export.ATIF, formatCSV: export.CSV, formatOTLP: export.OTLP(variables(s.lookup).capturesContent()), formatSARIF: writeSARIF}[f]
 	to := func(w io.Writer) error { return write(w, run) }
 	if file != "" {
 		return writeTo(file, to)
 	}
-	if f == formatCSV {
-		return withExitCode(to(s.stdout))
-	}
-	return withExitCode(s.printJSON(to))
+	return withExitCode(to(s.stdout))
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/moby/moby/client"
+
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
@@ -58,7 +60,7 @@ func TestFaults_KilledFromOutside(t *testing.T) {
 			})
 			if role == "network" {
 				base := "waza-" + p.runID() + "-x-1"
-				if err := engine.NetworkDisconnect(t.Context(), base, base+"-agent", true); err != nil {
+				if _, err := engine.NetworkDisconnect(t.Context(), base, client.NetworkDisconnectOptions{Container: base + "-agent", Force: true}); err != nil {
 					t.Fatal(err)
 				}
 			} else {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/waza-isolate/waza/internal/offline"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -65,6 +66,22 @@ func isolateFlag(does string) cli.Flag {
 
 func pullFlag(requires string) cli.Flag {
 	return &cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never" + requires, DefaultText: "the eval's", Action: mustBeOneOf("pull", mcpconfig.PullPolicies())}
+}
+
+// offlineFlag returns the flag that keeps a command from fetching, by [reach].
+func offlineFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "offline", Usage: "Fetch nothing: name all images, packages and repositories that are missing, and exit with code 2"}
+}
+
+// reach is the Before of commands with [offlineFlag].
+func reach(ctx context.Context, c *cli.Command) (context.Context, error) {
+	switch {
+	case !c.Bool("offline"):
+		return ctx, nil
+	case c.String("pull") == mcpconfig.PullAlways:
+		return ctx, usage("--pull always pulls every image, and --offline none: give one of them")
+	}
+	return offline.Context(ctx), nil
 }
 
 // allowWeakFlag returns the flag for attacks despite which a command does what does says.

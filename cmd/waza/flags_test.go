@@ -104,7 +104,7 @@ func TestOutputFiles(t *testing.T) {
 		defer func() { _ = file.Close() }()
 		files = append(files, file)
 	}
-	found := outputFiles(&stdoutWriter{Writer: files[0]}, &screen{out: files[1]}, &bytes.Buffer{})
+	found := outputFiles(newStdout(files[0]), &screen{out: files[1]}, &bytes.Buffer{})
 	if len(found) != 2 || found[0].Name() != "out" || found[1].Name() != "err" {
 		t.Errorf("found %v", found)
 	}

@@ -17,7 +17,7 @@ func gcCommand(s *state) *cli.Command {
 		Name:  "gc",
 		Usage: "Remove what crashed runs left behind",
 		Description: "Removes containers that were never started, networks, volumes and build stages of runs that were " +
-			"killed, and processes and temporary directories of runs without --isolate. What a live run owns is " +
+			"killed, and temporary directories and (on Linux) processes of runs without --isolate. What a live run owns is " +
 			"never touched, whichever machine it runs on. Images are kept, except for guest images of other " +
 			"builds of waza (after a day without use) and layers without a name or of other builds (after an " +
 			"hour).",
@@ -32,7 +32,7 @@ func gcCommand(s *state) *cli.Command {
 				}
 				return err
 			}
-			localErr := gcLocal(ctx, s)
+			localErr := gcLocal(s)
 			if err := gcEngine(ctx, s); err != nil {
 				return err
 			}
@@ -41,8 +41,8 @@ func gcCommand(s *state) *cli.Command {
 	}
 }
 
-func gcLocal(ctx context.Context, s *state) error {
-	g, err := local.GC(ctx, "")
+func gcLocal(s *state) error {
+	g, err := local.GC("")
 	if len(g.Runs) == 0 {
 		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %s\n", text.Count(len(g.Live), "live run"))
 	} else {

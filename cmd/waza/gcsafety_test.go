@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
@@ -130,34 +131,35 @@ func (p *project) inContainer(proxy *killProxy, args ...string) (int, string) {
 	engine := dockertest.Engine(t)
 	ctx := context.WithoutCancel(t.Context())
 	socket := filepath.Dir(strings.TrimPrefix(proxy.Host, "unix://"))
-	made, err := engine.ContainerCreate(ctx,
-		&container.Config{Image: debian, Hostname: host, WorkingDir: p.dir, Env: []string{"DOCKER_HOST=" + proxy.Host}, Cmd: append([]string{"/waza"}, args...)},
-		&container.HostConfig{Binds: []string{p.dir + ":" + p.dir, socket + ":" + socket, dockertest.Waza(t) + ":/waza:ro"}}, nil, nil, "")
+	made, err := engine.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config:     &container.Config{Image: debian, Hostname: host, WorkingDir: p.dir, Env: []string{"DOCKER_HOST=" + proxy.Host}, Cmd: append([]string{"/waza"}, args...)},
+		HostConfig: &container.HostConfig{Binds: []string{p.dir + ":" + p.dir, socket + ":" + socket, dockertest.Waza(t) + ":/waza:ro"}},
+	})
 	if err != nil {
 		t.Error(err)
 		return -1, ""
 	}
 	defer func() {
-		if err := engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}); err != nil {
+		if _, err := engine.ContainerRemove(ctx, made.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
 			t.Error(err)
 		}
 	}()
-	statuses, errs := engine.ContainerWait(ctx, made.ID, container.WaitConditionNextExit)
-	if err := engine.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+	wait := engine.ContainerWait(ctx, made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
+	if _, err := engine.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
 		t.Error(err)
 		return -1, ""
 	}
 	select {
-	case err := <-errs:
+	case err := <-wait.Error:
 		t.Error(err)
 		return -1, ""
-	case status := <-statuses:
+	case status := <-wait.Result:
 		return int(status.StatusCode), logsOf(ctx, t, made.ID)
 	}
 }
 
 func logsOf(ctx context.Context, t *testing.T, id string) string {
-	logs, err := dockertest.Engine(t).ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	logs, err := dockertest.Engine(t).ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
 	if err != nil {
 		return err.Error()
 	}

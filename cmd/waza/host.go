@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
+	"iter"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +23,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
@@ -39,12 +42,18 @@ import (
 // trial's sandbox is kept until an interrupt.
 func (s *state) host(l verbosity, keep bool) runner.Host {
 	var shown *progress // set once trials run
+	work := func(what string) (func(string), func()) {
+		if l == quiet || shown != nil {
+			return func(string) {}, func() {}
+		}
+		return s.stderr.work(s.lookup, what)
+	}
 	secrets := &redact.Set{}
 	h := runner.Host{
 		Host: trial.Host{Secrets: secrets, Connect: newJudges(s, secrets).connect},
 		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Certificates: certificateCache(), Output: outputFiles(s.stdout, s.stderr),
 		CheckScript: script.Check, CheckModelScript: checkModelScript,
-		Notice: s.warnOnce, Warn: s.warn,
+		Notice: s.warnOnce, Warn: s.warn, Work: work,
 		Say: func(what string) {
 			if l != quiet {
 				s.printStatus(what)
@@ -63,22 +72,28 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 			}
 			return func() http.Handler { return script.HandlerOver(clean) }, nil
 		},
-		Open: func(ctx context.Context, o runner.Opening) (runner.Backend, error) {
+		Cluster: settleCluster, Absent: containers.Absent,
+		Open: func(ctx context.Context, o runner.Opening) (sandbox.Backend, error) {
 			if len(o.Trials) > 0 && o.Trials[0].Kubernetes != nil {
 				return openCluster(ctx, s, o)
 			}
 			if o.Isolated {
-				return s.openContainers(ctx, o, secrets)
+				return s.openContainers(ctx, o, secrets, work)
 			}
 			if len(o.Trials) > 0 {
 				s.warnOfNoIsolation(o.Trials)
 			}
-			return local.Open(local.Options{Run: o.Run, Resume: o.Resume, Without: plan.KeyVariables(o.Trials)})
+			return local.Open(local.Options{Run: o.Run, Resume: o.Resume, Env: s.found.environment(), Without: plan.KeyVariables(o.Trials)})
 		},
 		Watch: func(ctx context.Context, trials, workers int) (func(runner.Update), func()) {
 			shown = newProgress(ctx, s.stderr, s.lookup, l, trials, workers)
 			return shown.update, shown.close
 		},
+	}
+	if s.found != nil && defence.NamedFiles {
+		h.Permit = func(ctx context.Context, file string, gifts []plan.Gift) error {
+			return s.found.permit(ctx, s, file, gifts, secrets)
+		}
 	}
 	if l == verbose {
 		h.ServerLog = func(t *plan.Trial, server string) io.Writer {
@@ -95,10 +110,11 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 }
 
 // openContainers opens the container engine for a run. Image builds use the registry and proxy
-// settings of this machine's environment; passwords in them are added to secrets.
-func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *redact.Set) (*containers.Backend, error) {
+// settings of this machine's environment; passwords in them are added to secrets. work shows what takes
+// long.
+func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *redact.Set, work runner.Work) (*containers.Backend, error) {
 	return containers.Open(ctx, containers.Options{
-		Run: o.Run, Resume: o.Resume, Guest: s.guest, Digest: s.digest, Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
+		Run: o.Run, Resume: o.Resume, Guest: s.guest, Digest: s.digest, Network: buildNetwork(s.lookup, secrets), Redact: secrets.String, Work: work,
 	})
 }
 
@@ -124,11 +140,14 @@ func checkModelScript(file string, data []byte) error {
 // hold prints how to enter a sandbox and waits until ctx is done.
 func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 	fmt.Fprintf(s.stderr, "\nthe sandbox of %s/%d is running, with its servers. To enter:\n", t.Task, t.Number)
-	switch e := b.(type) {
-	case hasContainers:
-		names := e.Containers()
-		for _, container := range slices.Sorted(maps.Keys(names)) {
-			fmt.Fprintf(s.stderr, "  %-12s docker exec -it %s sh\n", container, names[container])
+	if t.Isolated() {
+		var names []string
+		for _, c := range t.Spec().Containers {
+			names = append(names, c.Name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			fmt.Fprintf(s.stderr, "  %-12s %s\n", name, b.Enter(name))
 		}
 		for _, server := range t.Servers {
 			if server.Shared {
@@ -136,23 +155,20 @@ func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 			}
 		}
 		fmt.Fprintln(s.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
-	case hasDirectory:
-		fmt.Fprintf(s.stderr, "  cd %s\n", e.Directory()+sandbox.WorkspaceDir)
+	} else {
+		fmt.Fprintf(s.stderr, "  %s\n", b.Enter(sandbox.Agent))
 		fmt.Fprintln(s.stderr, "Nothing is isolated there. Press Ctrl-C to remove it.")
 	}
 	<-ctx.Done()
 }
 
-// hasContainers is a sandbox whose containers a person can enter.
-type hasContainers interface{ Containers() map[string]string }
-
-// hasDirectory is a sandbox whose processes run in a directory of the host.
-type hasDirectory interface{ Directory() string }
-
 // warnOfNoIsolation warns that nothing is isolated, and lists the settings of the eval that
 // have no effect.
 func (s *state) warnOfNoIsolation(trials []*plan.Trial) {
 	s.say("without --isolate nothing is isolated: agents and servers run as processes of yours, with your files, network and environment")
+	if s.found != nil {
+		s.say("an eval that was found, not named, gets of your environment only " + strings.Join(plainVariables(), ", ") + ", and what --allow-env names")
+	}
 	if names := plan.NotEnforced(trials); len(names) > 0 {
 		s.say("without --isolate these have no effect: " + strings.Join(names, ", "))
 	}
@@ -224,10 +240,76 @@ func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) image
 	for _, name := range []string{"NPM_CONFIG_REGISTRY", "npm_config_registry"} {
 		pass(n.Env, name, "NPM_CONFIG_REGISTRY")
 	}
+	own := userRegistries(lookup)
+	for name, address := range own.env {
+		if n.Env[name] == "" {
+			n.Env[name] = address
+		}
+	}
+	n.NPMRC = own.npmrc
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"} {
 		pass(n.Proxy, name, name)
 	}
 	return n
+}
+
+// registries are those that the user's configuration of npm and pip names. A build that asked the
+// public ones instead would get what strangers have there under private names.
+type registries struct {
+	env   map[string]string
+	npmrc string // those for scopes
+}
+
+// userRegistries reads the user's files, without the credentials in them, those in addresses included: a
+// build gets no login that stands in a file.
+func userRegistries(lookup func(string) (string, bool)) registries {
+	r := registries{env: map[string]string{}}
+	home, _ := lookup("HOME")
+	file := func(variable, usual string) string {
+		if named, _ := lookup(variable); named != "" || home == "" {
+			return named
+		}
+		return filepath.Join(home, usual)
+	}
+	for key, value := range settingsIn(file("NPM_CONFIG_USERCONFIG", ".npmrc")) {
+		switch {
+		case key == "registry":
+			r.env["NPM_CONFIG_REGISTRY"] = value
+		case strings.HasPrefix(key, "@") && strings.HasSuffix(key, ":registry"):
+			r.npmrc += key + "=" + value + "\n"
+		}
+	}
+	for _, name := range []string{file("", ".pip/pip.conf"), file("PIP_CONFIG_FILE", ".config/pip/pip.conf")} {
+		for key, value := range settingsIn(name) {
+			switch key {
+			case "index-url":
+				r.env["PIP_INDEX_URL"] = value
+			case "extra-index-url":
+				r.env["PIP_EXTRA_INDEX_URL"] = value
+			}
+		}
+	}
+	return r
+}
+
+// loginIn is the name and password in an address, which may themselves contain "@".
+var loginIn = regexp.MustCompile(`//[^/?#\s]*@`)
+
+// settingsIn calls yield for each key and value of a file in the format of .npmrc and pip.conf, without
+// the logins in addresses.
+func settingsIn(name string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		data, err := files.Read(name, maxCertificates)
+		if err != nil {
+			return
+		}
+		for line := range strings.Lines(string(data)) {
+			key, value, ok := strings.Cut(line, "=")
+			if key, value = strings.TrimSpace(key), strings.TrimSpace(value); ok && value != "" && !strings.Contains(value, "${") && !yield(key, loginIn.ReplaceAllString(strings.Trim(value, `"'`), "//")) {
+				return
+			}
+		}
+	}
 }
 
 // hidePassword registers a URL with credentials, and its password, as secrets. A user name
@@ -275,13 +357,20 @@ func certificates(lookup func(string) (string, bool)) []byte {
 	return all.Bytes()
 }
 
-// certificateCache returns the user's cache of sandbox certificates.
+// certificateCache returns the user's cache of sandbox certificates. There is none in a project, which
+// could bring a certificate along.
 func certificateCache() selftest.Cache {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return selftest.Cache{}
 	}
-	return selftest.OpenCache(dir)
+	project := withoutLinks(repository("."))
+	_, noRepository := os.Lstat(filepath.Join(project, ".git"))
+	isHome := noRepository != nil && isBelow(project, withoutLinks(os.Getenv("HOME")))
+	if isBelow(project, withoutLinks(dir)) && !isHome {
+		return selftest.Cache{}
+	}
+	return selftest.OpenCache(files.Named(dir))
 }
 
 func mcpFlag() cli.Flag {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
@@ -132,6 +133,7 @@ mcp_servers: {web: {command: node, args: [/server/server.js], port: 8000, files:
 script:
   - call: {server: web, tool: x, expect: any}
   - call: {server: web, tool: y, expect: any}
+  - sleep: 500ms # until the runner knows of its end
 -- tasks/2.yaml --
 id: exits
 inputs: {prompt: x}
@@ -282,12 +284,12 @@ func lookForToken(ctx context.Context, t *testing.T, p *project) int32 {
 	var looked int32
 	for _, run := range dockertest.Runs(t, engine, p.name) {
 		for _, c := range dockertest.Containers(t, engine, run) {
-			_, raw, err := engine.ContainerInspectWithRaw(ctx, c.ID, false)
+			found, err := engine.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
 			if err != nil {
 				continue // it has ended meanwhile
 			}
 			looked++
-			if strings.Contains(string(raw), "e2e-token") {
+			if strings.Contains(string(found.Raw), "e2e-token") {
 				t.Errorf("container %v holds the token", c.Names)
 			}
 		}

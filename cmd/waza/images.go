@@ -5,8 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -47,29 +46,33 @@ func imagesCommand(s *state) *cli.Command {
 				},
 			},
 			{
-				Name: "build", Usage: "Build the images of agents before a run", ArgsUsage: "[NAME...]",
-				Flags: []cli.Flag{baseFlag},
+				Name: "build", Usage: "Build the images of agents, or build and pull those of evals, before a run", ArgsUsage: "[NAME | EVAL.yaml | DIR]...",
+				Description: "NAME is an agent that comes with waza; without an argument, the images of all are built. The versions of an eval's " +
+					"packages are written to waza.lock. Prints the name of each image of an eval.",
+				Flags: []cli.Flag{baseFlag, allowEnvFlag()},
 				Action: func(ctx context.Context, c *cli.Command) error {
-					return buildImages(ctx, s, c.Args().Slice(), c.String("base"))
+					return buildImages(ctx, s, c)
 				},
 			},
 			{
 				Name: "save", Usage: "Write the images of an eval to an archive, and their list to waza.images.json", ArgsUsage: "FILE.tar [EVAL.yaml | DIR | SKILL]",
+				Flags: []cli.Flag{allowEnvFlag(), offlineFlag()}, Before: reach,
 				Action: func(ctx context.Context, c *cli.Command) error {
 					if err := takes(c, 1, 2, "a file to write and one eval"); err != nil {
 						return err
 					}
 					return exportImages(ctx, s, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
-						file, err := os.Create(c.Args().First())
-						if err != nil {
-							return i, usage("%w", err)
-						}
-						return i, errors.Join(b.Save(ctx, i, file), file.Close())
+						err := writeNamed(c.Args().First(), func(w io.Writer) (err error) {
+							i, err = b.Save(ctx, i, w)
+							return err
+						})
+						return i, err
 					})
 				},
 			},
 			{
 				Name: "push", Usage: "Push the images of an eval to a registry, and write their list to waza.images.json", ArgsUsage: "REGISTRY [EVAL.yaml | DIR | SKILL]",
+				Flags: []cli.Flag{allowEnvFlag(), offlineFlag()}, Before: reach,
 				Action: func(ctx context.Context, c *cli.Command) error {
 					if err := takes(c, 1, 2, "a registry and one eval"); err != nil {
 						return err
@@ -147,20 +150,69 @@ func contentOf(i containers.Stored) string {
 	return strings.Join(slices.DeleteFunc([]string{i.Agent, i.Content}, func(s string) bool { return s == "" }), ", ")
 }
 
-func buildImages(ctx context.Context, s *state, names []string, base string) (err error) {
-	agents, err := agentImages(base)
-	if err != nil {
-		return err
-	}
+// buildImages builds the images of the agents and evals that c names, or of all agents.
+func buildImages(ctx context.Context, s *state, c *cli.Command) error {
 	known := adapter.Names()
-	for _, name := range names {
-		if !slices.Contains(known, name) {
+	var names, evals []string
+	for _, name := range c.Args().Slice() {
+		switch {
+		case slices.Contains(known, name):
+			names = append(names, name)
+		case isNamed(name) || isDir(name):
+			evals = append(evals, name)
+		default:
 			return usage("no agent %q comes with waza; %s", name, strictyaml.Suggest(name, known))
 		}
 	}
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
-	backend, err := s.openContainers(ctx, runner.Opening{Run: runner.NewID("images")}, &redact.Set{})
+	for _, name := range evals {
+		if err := getImages(ctx, s, c, name); err != nil {
+			return err
+		}
+	}
+	if len(evals) > 0 && len(names) == 0 {
+		return nil
+	}
+	return buildAgents(ctx, s, names, c.String("base"))
+}
+
+// getImages builds and pulls the images of an eval, and prints their names.
+func getImages(ctx context.Context, s *state, c *cli.Command, argument string) error {
+	job, err := jobForImages(ctx, withEval(s, c, argument, c.FullName()+" %s"), argument)
+	if err != nil {
+		return err
+	}
+	backend, err := job.GetImages(ctx)
+	if err != nil {
+		return withExitCode(err)
+	}
+	for _, need := range plan.NeededImages(job.Trials) {
+		if need.Image != "" {
+			fmt.Fprintln(s.stdout, job.Request.Secrets.String(need.Image))
+		}
+	}
+	return withExitCode(backend.Close(context.WithoutCancel(ctx)))
+}
+
+// jobForImages returns a job of an eval, whose images are wanted.
+func jobForImages(ctx context.Context, s *state, argument string) (*runner.Job, error) {
+	path, err := evalNamed(argument)
+	if err != nil {
+		return nil, err
+	}
+	job, err := runner.Load(ctx, runner.Request{Eval: path, Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, false)})
+	return job, withExitCode(err)
+}
+
+// buildAgents builds the images of built-in agents, of all if there are no names.
+func buildAgents(ctx context.Context, s *state, names []string, base string) (err error) {
+	agents, err := agentImages(base)
+	if err != nil {
+		return err
+	}
+	work := func(what string) (func(string), func()) { return s.stderr.work(s.lookup, what) }
+	backend, err := s.openContainers(ctx, runner.Opening{Run: runner.NewID("images")}, &redact.Set{}, work)
 	if err != nil {
 		return withExitCode(err)
 	}
@@ -200,16 +252,16 @@ func pruneImages(ctx context.Context, s *state) error {
 // exportImages builds or pulls the images of an eval, has export bring them to where a cluster
 // finds them, and writes a list of them next to the eval.
 func exportImages(ctx context.Context, s *state, c *cli.Command, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
-	path, err := evalNamed(c.Args().Get(1))
+	s = withEval(s, c, c.Args().Get(1), c.FullName()+" "+text.ShellWord(c.Args().First())+" %s")
+	ctx, stop := interruptible(ctx, s.stderr)
+	defer stop()
+	job, err := jobForImages(ctx, s, c.Args().Get(1))
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(ctx, s.stderr)
-	defer stop()
-	q := runner.Request{Eval: path, Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, false)}
-	job, err := runner.Load(ctx, q)
+	at, err := job.Eval.Place(cmp.Or(job.Eval.Config.Isolation.Kubernetes.Images, plan.DefaultImagesFile))
 	if err != nil {
-		return withExitCode(err)
+		return usage("kubernetes.images: %w", err)
 	}
 	opened, err := job.GetImages(ctx)
 	if err != nil {
@@ -217,10 +269,7 @@ func exportImages(ctx context.Context, s *state, c *cli.Command, export func(con
 	}
 	defer func() { err = errors.Join(err, opened.Close(context.WithoutCancel(ctx))) }()
 	backend := opened.(*containers.Backend)
-	list, err := backend.Export(ctx, job.Trials)
-	if executable := findRunner(); err == nil && executable != "" {
-		list.Runner, err = backend.ExportRunner(ctx, executable, runnerPath, certificates(s.lookup))
-	}
+	list, err := backend.Export(ctx, plan.Specs(job.Trials))
 	if err == nil {
 		list, err = export(ctx, backend, list)
 	}
@@ -232,7 +281,6 @@ func exportImages(ctx context.Context, s *state, c *cli.Command, export func(con
 	if err != nil {
 		return err
 	}
-	at := filepath.Join(job.Eval.Dir(), cmp.Or(job.Eval.Config.Isolation.Kubernetes.Images, plan.DefaultImagesFile))
 	if err := evidence.WriteFile(at, data); err != nil {
 		return withExitCode(err)
 	}

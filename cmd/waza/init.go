@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -56,8 +57,9 @@ func initCommand(s *state) *cli.Command {
 			&cli.BoolFlag{Name: "no-ci", Usage: "Write no workflow"},
 			&cli.BoolFlag{Name: "no-run", Usage: "Write the files without running the eval"},
 			&cli.BoolFlag{Name: "force", Usage: "Overwrite existing files"},
-			egressFlag(), allowWeakFlag("Continue", ""),
+			egressFlag(), offlineFlag(), allowWeakFlag("Continue", ""), allowEnvFlag(),
 		},
+		Before: reach,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			b, err := readNewEval(s, c)
 			if err != nil {
@@ -84,6 +86,7 @@ type newEval struct {
 	allowWeak []string
 	egress    []string
 
+	detected   *foundFile // nil if the user named the server
 	servers    map[string]json.RawMessage
 	dockerfile []byte // nil for none
 	secrets    map[string]string
@@ -117,9 +120,11 @@ func readNewEval(s *state, c *cli.Command) (*newEval, error) {
 	if err := eval.CheckExecutor(b.executor); err != nil {
 		return nil, usage("--executor: %w", err)
 	}
-	if b.dir == "" {
-		b.dir = "."
+	if b.detected != nil {
+		b.detected.given = b.secrets
+		b.state = withFound(s, c, *b.detected)
 	}
+	b.dir = files.Named(b.dir)
 	return b, b.checkNew()
 }
 
@@ -154,8 +159,11 @@ func (b *newEval) setTarget(target string, command []string) error {
 
 func (b *newEval) setDetected(dir string, found scaffold.Found) error {
 	if found.Clients != "" {
-		return b.setClients(filepath.Join(dir, found.Clients))
+		file := filepath.Join(dir, found.Clients)
+		b.detected = &foundFile{file: file, asks: true, name: "waza init %s"}
+		return b.setClients(file)
 	}
+	b.detected = &foundFile{file: "the source in " + dir}
 	return b.setSource(dir, found.Command)
 }
 
@@ -219,15 +227,15 @@ func (b *newEval) setSource(dir string, command []string) error {
 	if b.dir == "" {
 		b.dir = dir
 	}
-	at, err := relative(b.dir, dir)
+	from, err := b.builtFrom(dir)
 	if err != nil {
-		return usage("%w", err)
+		return err
 	}
-	config, dockerfile, err := scaffold.OfSource(os.DirFS(dir), filepath.ToSlash(at), command, nil)
+	config, dockerfile, err := scaffold.OfSource(os.DirFS(dir), from, command, nil)
 	if err != nil {
 		return usage("%s: %w", dir, err)
 	}
-	if b.dockerfile = dockerfile; dockerfile != nil && at != "." {
+	if b.dockerfile = dockerfile; dockerfile != nil && from.Context != "." {
 		return usage("%s has no Dockerfile, and one can only be written next to the eval; omit --dir", dir)
 	}
 	abs, err := filepath.Abs(dir)
@@ -235,6 +243,53 @@ func (b *newEval) setSource(dir string, command []string) error {
 		return usage("%w", err)
 	}
 	return b.setServer(filepath.Base(abs), config)
+}
+
+// builtFrom returns what the image of the project in dir is built from: dir, or the workspace that the
+// project belongs to, which it says.
+func (b *newEval) builtFrom(dir string) (scaffold.Built, error) {
+	from := scaffold.Built{Project: "."}
+	at, err := relative(b.dir, dir)
+	if err != nil {
+		return from, usage("%w", err)
+	}
+	from.Context = filepath.ToSlash(at)
+	manifests := images.Manifests(os.DirFS(dir))
+	if isFile(filepath.Join(dir, "Dockerfile")) {
+		manifests = nil // it says itself where packages come from
+	}
+	for _, m := range manifests {
+		w, err := images.FindWorkspace(dir, m.Recipe)
+		if err != nil {
+			return from, usage("%w", err)
+		}
+		project, err := relative(w.Root, withoutLinks(dir))
+		if err != nil {
+			return from, usage("%w", err)
+		}
+		if w.Needs == "" && project == "." {
+			continue
+		}
+		root, errHere := relative(withoutLinks("."), w.Root)
+		context, errDir := relative(withoutLinks(b.dir), w.Root)
+		if err := errors.Join(errHere, errDir); err != nil {
+			return from, usage("%w", err)
+		}
+		if w.Needs != "" || len(manifests) > 1 {
+			return from, usage("%s in %s says where the packages of %s come from, and waza cannot install them from there; write a Dockerfile in %[2]s that does, then run waza init --dir %[4]s %[5]s", w.File, text.Inert(root), text.Inert(dir), text.ShellWord(cmp.Or(b.dir, ".")), text.ShellWord(root))
+		}
+		from = scaffold.Built{Context: filepath.ToSlash(context), Project: filepath.ToSlash(project)}
+		b.printStatus(fmt.Sprintf("%s belongs to the workspace of %s in %s; the image is built from there", text.Inert(dir), w.File, text.Inert(root)))
+	}
+	return from, nil
+}
+
+// withoutLinks returns the absolute path of a directory with its links resolved.
+func withoutLinks(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return files.Named(dir)
 }
 
 // setServer sets b's only server, under b's name or else one made of name.
@@ -265,6 +320,9 @@ func (b *newEval) setClients(file string) error {
 	if err != nil {
 		return err
 	}
+	if err := checkNames(file, client); err != nil {
+		return err
+	}
 	b.servers = map[string]json.RawMessage{}
 	root := os.DirFS(".")
 	for _, name := range slices.Sorted(maps.Keys(client.Servers)) {
@@ -277,11 +335,11 @@ func (b *newEval) setClients(file string) error {
 		}
 		command := append([]string{server.Command}, server.Args...)
 		if server.Command != "" && server.Image == "" && scaffold.IsSource(root, command) {
-			at, err := relative(b.dir, ".")
+			from, err := b.builtFrom(".")
 			if err != nil {
-				return usage("%w", err)
+				return err
 			}
-			if b.servers[name], b.dockerfile, err = scaffold.OfSource(root, filepath.ToSlash(at), command, server.Env); err != nil {
+			if b.servers[name], b.dockerfile, err = scaffold.OfSource(root, from, command, server.Env); err != nil {
 				return usage("server %q of %s: %w", name, file, err)
 			}
 		} else if b.servers[name], err = json.Marshal(server); err != nil {
@@ -297,12 +355,59 @@ func (b *newEval) setClients(file string) error {
 	return nil
 }
 
+// checkNames refuses a client's file that starts a package by the name of one that lies beside the file.
+func checkNames(file string, client *mcpconfig.ClientFile) error {
+	dir := filepath.Dir(file)
+	if slices.Contains([]string{".vscode", ".cursor"}, filepath.Base(dir)) {
+		dir = filepath.Dir(dir)
+	}
+	for _, name := range slices.Sorted(maps.Keys(client.Servers)) {
+		server := *client.Servers[name]
+		p, ok, err := mcpconfig.ReadPackage(name, server)
+		if err != nil || !ok {
+			continue // it is checked with the eval
+		}
+		manifest, err := images.LocalPackage(dir, p)
+		if err != nil {
+			return usage("%w", err)
+		}
+		if manifest == "" {
+			continue
+		}
+		start := "node server.js"
+		if p.Ecosystem == mcpconfig.PyPI {
+			start = "python3 server.py"
+		}
+		words := []string{text.ShellWord(server.Command)}
+		for _, arg := range server.Args {
+			words = append(words, text.ShellWord(arg))
+		}
+		at, err := relative(withoutLinks("."), manifest)
+		if err != nil {
+			return usage("%w", err)
+		}
+		return usage("server %q of %s would get %s from a registry, where a stranger may have taken the name, which %s has here; to use the source, name the command that starts it, as in waza init %s -- %s; to use the registry's, run waza init -- %s", name, file, text.Inert(p.Wanted[0].Text), text.Inert(at), text.ShellWord(filepath.Dir(at)), start, strings.Join(words, " "))
+	}
+	return nil
+}
+
 // variable returns a value as the eval has it: a reference to the variable name if it contains
-// a secret, which is then kept in b.secrets.
+// a secret, which is then kept in b.secrets. A variable of another value that is set already gets no
+// second meaning.
 func (b *newEval) variable(secrets []string, name, value string) string {
 	holds := func(secret string) bool { return secret != "" && strings.Contains(value, secret) }
 	if !slices.ContainsFunc(secrets, holds) || !mcpconfig.IsVariable(name) {
 		return value
+	}
+	for {
+		own, _ := b.lookup(name)
+		if other, ok := b.secrets[name]; ok {
+			own = other
+		}
+		if own == "" || own == value {
+			break
+		}
+		name += "_2"
 	}
 	b.secrets[name] = value
 	return "${" + name + "}"
@@ -342,9 +447,9 @@ func (b *newEval) init(ctx context.Context) error {
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			added = append(added, name)
 		}
-		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		err := files.MakeDir(filepath.Dir(name))
 		if err == nil {
-			err = os.WriteFile(name, content, 0o644)
+			err = files.Write(name, content)
 		}
 		if err != nil {
 			return usage("%s cannot be written: %w; write elsewhere with --dir", name, files.Cause(err))
@@ -352,30 +457,12 @@ func (b *newEval) init(ctx context.Context) error {
 		written = append(written, name)
 		return nil
 	}
-	if b.dockerfile != nil {
-		if err := write("Dockerfile", b.dockerfile); err != nil {
-			return err
-		}
-	}
-	if err := b.writeWorkflow(write); err != nil { // before the image is built, which may contain it
-		return err
-	}
-	servers, err := b.inspect(ctx)
+	servers, err := b.writeFiles(ctx, write)
 	if err != nil {
 		for _, name := range added {
-			for at := name; at != b.dir && os.Remove(at) == nil; at = filepath.Dir(at) { // stops at a directory that is not empty
+			for at := name; at != b.dir && files.Remove(at) == nil; at = filepath.Dir(at) { // stops at a directory that is not empty
 			}
 		}
-		return err
-	}
-	all, err := scaffold.Eval{Name: b.name, Skill: b.skill(), Executor: b.executor, Model: b.model, Servers: servers}.Files()
-	for _, f := range all {
-		err = errors.Join(err, write(f.Path, f.Content))
-	}
-	if b.lock != nil { // so that the run does not resolve them again
-		err = errors.Join(err, write(images.LockName, b.lock.Bytes()))
-	}
-	if err != nil {
 		return err
 	}
 	for _, name := range written {
@@ -391,6 +478,32 @@ func (b *newEval) init(ctx context.Context) error {
 		b.printStatus("the eval reads the variable " + name + " in place of the value in the client's file: set it before later runs")
 	}
 	return b.firstRun(ctx)
+}
+
+// writeFiles writes the eval's files, after an inspection of its servers.
+func (b *newEval) writeFiles(ctx context.Context, write func(string, []byte) error) ([]scaffold.Server, error) {
+	if b.dockerfile != nil {
+		if err := write("Dockerfile", b.dockerfile); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.writeWorkflow(write); err != nil { // before the image is built, which may contain it
+		return nil, err
+	}
+	servers, err := b.inspect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := scaffold.Eval{Name: b.name, Skill: b.skill(), Executor: b.executor, Model: b.model, Servers: servers}.Files()
+	if b.lock != nil { // so that the run does not resolve them again
+		all = append(all, scaffold.File{Path: images.LockName, Content: b.lock.Bytes()})
+	}
+	for _, f := range all {
+		if err == nil {
+			err = write(f.Path, f.Content)
+		}
+	}
+	return servers, err
 }
 
 // isNearby reports whether a URL leads to this machine or its network.
@@ -417,11 +530,24 @@ func (b *newEval) writeWorkflow(write func(string, []byte) error) error {
 		b.printStatus(filepath.Join(b.dir, name) + " exists already and is not changed")
 		return nil
 	}
-	content, err := scaffold.Workflow(filepath.ToSlash(at))
+	content, err := workflowOf(filepath.ToSlash(at), b.version, commit()).File()
 	if err != nil {
 		return err
 	}
 	return write(name, content)
+}
+
+// newestRelease is what a build that is no release has its workflows install.
+const newestRelease = "v0.1.0"
+
+var isRelease = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+
+// workflowOf returns a workflow that installs this version of waza, or the newest release if this is none.
+func workflowOf(eval, version, commit string) scaffold.Workflow {
+	if !isRelease.MatchString(version) {
+		version, commit = newestRelease, ""
+	}
+	return scaffold.Workflow{Eval: eval, Release: version, Commit: commit}
 }
 
 // repository returns the nearest parent directory that contains .git, or dir.

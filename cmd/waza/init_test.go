@@ -72,9 +72,15 @@ func TestInitRefuses(t *testing.T) {
 		"init --allow-weak pong -- npx -y x":     `--allow-weak: there is no attack "pong"; did you mean "ping"?`,
 		"init skill":                             "skill has a skill and no MCP server",
 		"init skill/SKILL.md":                    "skill/SKILL.md is not a client's configuration file with servers, which is JSON; to name a command, write it after --",
+		"init local":                             `server "a" of local/mcp.json would get acme@1 from a registry, where a stranger may have taken the name, which local/package.json has here; to use the source, name the command that starts it, as in waza init local -- node server.js; to use the registry's, run waza init -- npx -y acme@1`,
+		"init pnpm/a":                            "write a Dockerfile in pnpm that does, then run waza init --dir pnpm/a pnpm",
+		"init two/a -- node x.js":                "package.json in two says where the packages of two/a come from",
+		"init outside":                           "package.json of outside names \"../shared\", which leads out of what is built",
 		"init one.json two.json":                 "init takes one directory, file or URL",
 	} {
-		p := unpackProject(t, "-- here.ts --\n-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n")
+		p := unpackProject(t, "-- here.ts --\n-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n"+
+			"-- local/package.json --\n{\"name\": \"acme\"}\n-- local/mcp.json --\n{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\"-y\", \"acme@1\"]}}}\n"+
+			"-- pnpm/pnpm-workspace.yaml --\npackages: [a]\n-- pnpm/a/package.json --\n{}\n-- two/package.json --\n{\"workspaces\": [\"a\"]}\n-- two/a/package.json --\n{}\n-- two/a/requirements.txt --\n-- two/a/x.js --\n-- outside/package.json --\n{\"dependencies\": {\"shared\": \"file:../shared\"}}\n")
 		if said := p.start(strings.Fields(args)...).wait(exitUsage).stderr.String(); !strings.Contains(said, want) {
 			t.Errorf("waza %s: %s", args, said)
 		}
@@ -123,6 +129,32 @@ func TestDirectoryIsGone(t *testing.T) {
 	}
 }
 
+// TestWorkflow holds what the workflow that init writes may do, and which actions it takes.
+func TestWorkflow(t *testing.T) {
+	const sha = "0123456789abcdef0123456789abcdef01234567"
+	for _, test := range []struct{ version, commit, setup, install string }{
+		{"v1.2.3", sha, sha + " # v1.2.3", "v1.2.3"}, {"v1.2.3", "", "v1.2.3", "v1.2.3"}, {"v1.2.3-4-gabc", sha, newestRelease, newestRelease}, {"(devel)", sha, newestRelease, newestRelease},
+	} {
+		content, err := workflowOf("evals/eval.yaml", test.version, test.commit).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(content)
+		for _, want := range []string{
+			"\npermissions: {}\njobs:", "    permissions: {contents: read}\n    steps:\n      - uses: actions/checkout@", "        with: {persist-credentials: false}\n",
+			"setup-waza@" + test.setup + "\n        with: {version: " + test.install + "}\n", "github-comment evals/eval.yaml > ",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%+v: no %q in\n%s", test, want, text)
+			}
+		}
+		eval, comment, _ := strings.Cut(text, "\n  comment:\n")
+		if strings.Contains(eval, ": write") || strings.Contains(eval, "github.token") || strings.Contains(comment, "checkout") || strings.Contains(comment, "waza run") {
+			t.Errorf("a job that runs the repository's programs has a token that may write:\n%s", text)
+		}
+	}
+}
+
 func TestNameOfCommand(t *testing.T) {
 	for command, want := range map[string]string{
 		"npx -y @scope/server-notes@1":                            "notes",
@@ -133,6 +165,24 @@ func TestNameOfCommand(t *testing.T) {
 	} {
 		if got := nameOfCommand(strings.Fields(command)); got != want {
 			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+}
+
+// TestInitVariables gives values of a client's file names of variables that mean nothing else here.
+func TestInitVariables(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"AWS_KEY": "mine", "TOKEN": "theirs"}
+	b := &newEval{state: &state{lookup: func(name string) (string, bool) { value, ok := env[name]; return value, ok }}, secrets: map[string]string{}}
+	for _, test := range []struct{ name, value, want string }{
+		{"AWS_KEY", "theirs", "${AWS_KEY_2}"},
+		{"TOKEN", "theirs", "${TOKEN}"},
+		{"OTHER", "theirs", "${OTHER}"},
+		{"OTHER", "another", "${OTHER_2}"},
+		{"PLAIN", "public", "public"},
+	} {
+		if got := b.variable([]string{"theirs", "another"}, test.name, test.value); got != test.want {
+			t.Errorf("%s, %s: %s, want %s", test.name, test.value, got, test.want)
 		}
 	}
 }

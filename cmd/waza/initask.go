@@ -108,6 +108,7 @@ func (b *newEval) askServer(a *asker) error {
 		if err != nil {
 			return err
 		}
+		b.detected = nil
 		n, _ := strconv.Atoi(answer)
 		words, unclosed := text.ShellWords(answer)
 		switch {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -55,11 +54,12 @@ func inspectCommand(s *state) *cli.Command {
 			&cli.StringFlag{Name: "args", Usage: "Arguments for --call or --get, as a `JSON` object"},
 			&cli.StringFlag{Name: "read", Usage: "Read the resource at `URI`"},
 			&cli.StringFlag{Name: "out", Usage: "Write evidence to the new directory `DIR` (default: .waza/inspections/<time>-<name>-<random>)"},
-			pullFlag(""), allowWeakFlag("Inspect", ""),
+			pullFlag(""), offlineFlag(), allowWeakFlag("Inspect", ""), allowEnvFlag(),
 			&cli.BoolFlag{Name: "pin", Usage: "Record in waza.lock what each server lists, so that later runs report changes"},
 			&cli.BoolFlag{Name: "full", Usage: "Print full descriptions and schemas"},
 			formatFlag(formatDefault, formatJSON, formatSARIF),
 		},
+		Before: reach,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			q, err := newInspection(s, c)
 			if err != nil {
@@ -86,6 +86,13 @@ func newInspection(s *state, c *cli.Command) (runner.Inspection, error) {
 	if err != nil {
 		return runner.Inspection{}, err
 	}
+	if t.found {
+		name := "waza inspect %s"
+		if len(t.names) == 1 {
+			name += " --server " + text.ShellWord(t.names[0])
+		}
+		s = withFound(s, c, foundFile{asks: true, name: name})
+	}
 	if c.IsSet("image") && isYAML(t.source) {
 		return runner.Inspection{}, usage("--image is for servers that name no image, and those of %s have theirs in it: leave it out", text.Inert(t.source))
 	}
@@ -102,6 +109,8 @@ func newInspection(s *state, c *cli.Command) (runner.Inspection, error) {
 	}
 	if q.Dir == "" {
 		q.Dir = filepath.Join(".waza", "inspections", q.ID)
+	} else {
+		q.Dir = runner.NamedDir(q.Dir)
 	}
 	if len(exercises) > 0 && len(t.names) > 1 {
 		return q, usage("--%s is for one server; choose it with --server: %s", exercises[0].What, strings.Join(t.names, ", "))
@@ -128,7 +137,7 @@ func printReport(s *state, c *cli.Command, report inspection.Report, err error, 
 		if err != nil {
 			return withExitCode(err)
 		}
-		printed = s.printJSON(func(w io.Writer) error { _, err := w.Write(document); return err })
+		_, printed = s.stdout.Write(document)
 	default:
 		printed = inspection.Print(s.stdout, report, inspection.Options{Width: width(s.stdout), Full: c.Bool("full"), Dir: dir})
 	}
@@ -176,6 +185,7 @@ type target struct {
 	names   []string   // servers to inspect, sorted
 	source  string     // where they are configured, for messages
 	secrets []string
+	found   bool // the command line does not name source
 }
 
 // serverFiles returns the files in which a server is looked up by name.
@@ -193,7 +203,9 @@ func findTarget(s *state, c *cli.Command) (target, error) {
 		if err != nil {
 			return target{}, err
 		}
-		return fileTarget(s, file, servers, image)
+		t, err := fileTarget(s, file, servers, image)
+		t.found = true
+		return t, err
 	case len(args) != 1 || len(command) > 0:
 		return target{}, usage("inspect takes one file, name or URL, or a command after --; see waza inspect --help")
 	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):
@@ -294,7 +306,7 @@ func namedTarget(s *state, name string, servers []string, image string) (target,
 		return target{}, usage("--server chooses among the servers of a file, and %s is one already", name)
 	}
 	t := found[0]
-	t.names = []string{name}
+	t.names, t.found = []string{name}, true
 	return t, nil
 }
 

@@ -97,8 +97,8 @@ func TestJudge(t *testing.T) {
 	if n := len(e.Asked()); n != 4 {
 		t.Errorf("grading asked %d times more", n-4)
 	}
-	if left := unsealed(t, p); len(left) > 0 {
-		t.Errorf("not sealed: %q", left)
+	if left := undigested(t, p); len(left) > 0 {
+		t.Errorf("without a digest: %q", left)
 	}
 }
 
@@ -211,8 +211,8 @@ func TestJudgeIsAskedLater(t *testing.T) {
 		if c.stderr.String() != step.said || len(e.Asked()) != step.asked {
 			t.Errorf("%s: %d requests, and %s", step.flag, len(e.Asked()), c.stderr.String())
 		}
-		if left := unsealed(t, p); len(left) > 0 {
-			t.Errorf("%s: not sealed: %q", step.flag, left)
+		if left := undigested(t, p); len(left) > 0 {
+			t.Errorf("%s: without a digest: %q", step.flag, left)
 		}
 		if said := p.start("grade", "run").wait(exitOK).stderr.String(); said != "" {
 			t.Errorf("%s: after it grading says %s", step.flag, said)
@@ -253,8 +253,8 @@ func TestResumeAsksTheJudge(t *testing.T) {
 			if n := len(e.Asked()); n != 8 {
 				t.Errorf("%d requests, want 8", n)
 			}
-			if left := unsealed(t, p); len(left) > 0 {
-				t.Errorf("not sealed: %q", left)
+			if left := undigested(t, p); len(left) > 0 {
+				t.Errorf("without a digest: %q", left)
 			}
 		})
 	}

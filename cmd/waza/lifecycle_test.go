@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/client"
+
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
@@ -248,7 +250,7 @@ tasks: [task.yaml]
 		t.Fatalf("%q tell how to enter:\n%s", entrances, c.stderr.String())
 	}
 	for _, entrance := range entrances {
-		top, err := engine.ContainerTop(t.Context(), entrance[1], nil)
+		top, err := engine.ContainerTop(t.Context(), entrance[1], client.ContainerTopOptions{})
 		if err != nil {
 			t.Errorf("%s: %v", entrance[1], err)
 		} else if len(top.Processes) != 1 {

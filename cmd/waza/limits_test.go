@@ -25,6 +25,7 @@ func TestFaults_AgentsLimits(t *testing.T) {
 		{"forks", `for i in $(seq 100); do sleep 60 & done`, evidence.ClassAgentError, evidence.ReasonPids, "ran out of processes"},
 		{"fills-workspace", `head -c 64m /dev/zero > big; exit 0`, evidence.ClassAgentError, evidence.ReasonDisk, "filled /workspace"},
 		{"fills-tmp", `head -c 64m /dev/zero > /tmp/big; exit 0`, evidence.ClassAgentError, evidence.ReasonDisk, "filled /tmp"},
+		{"fills-shm", `head -c 64m /dev/zero > /dev/shm/big; exit 0`, evidence.ClassAgentError, evidence.ReasonDisk, "filled /dev/shm, which holds 4194304 bytes"},
 		{"fills-home", `head -c 64m /dev/zero > "$HOME/big"; exit 3`, evidence.ClassAgentError, evidence.ReasonDisk, "filled /home/agent"},
 		{"writes", `exec yes`, evidence.ClassAgentError, evidence.ReasonOutput, "more than 1048576 bytes to stdout"},
 		{"complains", `yes >&2; exit 0`, evidence.ClassAgentError, evidence.ReasonOutput, "more than 1048576 bytes to stderr"},
@@ -50,6 +51,7 @@ config:
       pids: 32
       disk: 16m
       scratch: 8m
+      shm_size: 4m
       open_files: 100
       max_output: 1m
   agent: {command: sh, args: [-c, "{{prompt}}"]}
@@ -74,7 +76,7 @@ tasks: [tasks/*.yaml]
 			}
 			agent := trial.Resources["agent"]
 			plausible(t, agent)
-			if l := agent.Limits; l.Disk != 16<<20 || l.Scratch != 8<<20 || l.OpenFiles != 100 || l.MaxOutput != 1<<20 || l.Seconds != 60 || l.MaxCalls == 0 {
+			if l := agent.Limits; l.Disk != 16<<20 || l.Scratch != 8<<20 || l.ShmSize != 4<<20 || l.OpenFiles != 100 || l.MaxOutput != 1<<20 || l.Seconds != 60 || l.MaxCalls == 0 {
 				t.Errorf("limits %+v", l)
 			}
 			switch used := agent.Used; test.how {

@@ -141,7 +141,7 @@ tasks: [task.yaml]
 	}
 	c.signal(syscall.SIGKILL)
 	<-c.ended
-	dockertest.Await(t, 10*time.Second, "what the runner started is gone", func() bool {
+	dockertest.Await(t, time.Minute, "what the runner started is gone", func() bool {
 		all := strings.Join(p.processes(), "\n")
 		return !strings.Contains(all, "sh -c") && !strings.Contains(all, "inventory")
 	})

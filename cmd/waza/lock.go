@@ -26,7 +26,7 @@ func lockCommand(s *state) *cli.Command {
 			"the project.",
 		Flags: []cli.Flag{
 			contextDirFlag(),
-			mcpFlag(),
+			mcpFlag(), allowEnvFlag(),
 			&cli.BoolFlag{Name: "update", Usage: "Resolve all packages again, not only missing ones"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -34,6 +34,7 @@ func lockCommand(s *state) *cli.Command {
 			if err != nil {
 				return err
 			}
+			s := withEval(s, c, c.Args().First(), "waza lock %s")
 			overlay, err := s.readOverlay(c)
 			if err != nil {
 				return err

@@ -3,36 +3,21 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"io"
+	"log"
 	"os"
 	"runtime/debug"
 
-	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/internal/files"
-	"github.com/waza-isolate/waza/sandbox/guest"
-	"github.com/waza-isolate/waza/sandbox/probe"
+	"github.com/waza-isolate/waza/sandbox/inside"
 )
 
 // version is set by the linker; see scripts/build.
 var version = ""
 
 func main() {
-	if isCommandMock(os.Args, os.LookupEnv) { // started in the agent's container by a name in an eval's command_mocks
-		os.Exit(mockCommand(os.Args, os.Environ(), os.Stdout, os.Stderr))
-	}
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "guest": // process 1 of a container
-			exitOn(guest.Main(os.Args[2:]), 1)
-			return
-		case "agent": // a built-in agent, in the agent's container
-			err := agents.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr)
-			exitOn(err, agents.ExitCode(err))
-			return
-		case probe.Subcommand: // the attacks on a sandbox for a run's certificate
-			exitOn(probe.Main(os.Args[2:], os.Stdin, os.Stdout), 1)
-			return
-		}
+	if code, found := inside.Main(); found {
+		os.Exit(code)
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(defaultGOGC)
@@ -41,13 +26,8 @@ func main() {
 		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: &screen{out: os.Stderr},
 		lookup: os.LookupEnv, version: buildVersion(), digest: files.DigestOnce(),
 	}
+	log.SetOutput(io.Discard) // libraries log what peers send, secrets among it
 	setHelp(width(os.Stdout))
-	if hasCluster && len(os.Args) == 2 && os.Args[1] == "shard" { // in a pod of waza run --shards
-		if err := runShard(s); err != nil {
-			os.Exit(s.end(exitOf(err)))
-		}
-		return
-	}
 	os.Exit(s.main(context.Background()))
 }
 
@@ -55,12 +35,22 @@ func main() {
 // memory; Go's default of 100 would let the heap grow to twice that.
 const defaultGOGC = 50
 
-// exitOn ends the process with code if there is an error.
-func exitOn(err error, code int) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(code)
+// commit returns the commit that this was built from, or "" if it is not known or was changed.
+func commit() string {
+	found := ""
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
 	}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			found = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			return ""
+		}
+	}
+	return found
 }
 
 func buildVersion() string {

@@ -18,7 +18,7 @@ func mergeCommand(s *state) *cli.Command {
 		Name:      "merge",
 		Usage:     "Merge the shards of a run",
 		ArgsUsage: "RUN...",
-		Description: "Makes one run directory of those that waza run --shard has made, with results, report and seal as " +
+		Description: "Makes one run directory of those that waza run --shard has made, with results, report and digests as " +
 			"if one process had run all trials. The shards stay as they are.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "run-dir", Usage: "Write the merged run to the new directory `DIR` (default: .waza/runs/<time>-<name>-<random>)"},

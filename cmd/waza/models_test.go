@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/moby/client"
+
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/model/stub"
@@ -119,11 +121,11 @@ func (p *project) inspectAll(secret string) {
 	for _, run := range dockertest.Runs(p.t, engine, p.name) {
 		for _, c := range dockertest.Containers(p.t, engine, run) {
 			seen++
-			_, raw, err := engine.ContainerInspectWithRaw(p.t.Context(), c.ID, false)
-			if err != nil || bytes.Contains(raw, []byte(secret)) {
+			found, err := engine.ContainerInspect(p.t.Context(), c.ID, client.ContainerInspectOptions{})
+			if err != nil || bytes.Contains(found.Raw, []byte(secret)) {
 				p.t.Errorf("the engine has the key of %s: %v", c.Names, err)
 			}
-			top, err := engine.ContainerTop(p.t.Context(), c.ID, []string{"-eo", "pid,args"})
+			top, err := engine.ContainerTop(p.t.Context(), c.ID, client.ContainerTopOptions{Arguments: []string{"-eo", "pid,args"}})
 			if err != nil || strings.Contains(fmt.Sprint(top.Processes), secret) {
 				p.t.Errorf("the processes of %s have the key: %v", c.Names, err)
 			}

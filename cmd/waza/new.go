@@ -78,12 +78,21 @@ func newName(c *cli.Command, most int) (string, error) {
 }
 
 func openEval(c *cli.Command) (*evalEdit, error) {
-	path, err := evalNamed(c.String("eval"))
+	named := c.String("eval")
+	if isDir(named) {
+		named = files.Named(named)
+	} else if isFile(named) { // and no skill's name
+		named = files.NamedFile(named)
+	}
+	path, err := evalNamed(named)
 	if err != nil {
 		return nil, usage("--eval: %w", err)
 	}
 	a := &evalEdit{path: path}
 	if a.data, err = files.Read(a.path, strictyaml.MaxBytes); err != nil {
+		return nil, usage("--eval: %w", err)
+	}
+	if err := files.Writable(path); err != nil { // before anything is written
 		return nil, usage("--eval: %w", err)
 	}
 	if a.doc, err = strictyaml.Parse(a.path, a.data); err != nil {
@@ -107,10 +116,10 @@ func (a *evalEdit) relPath(name string) string {
 
 // writeNew creates a file. It fails if the file exists.
 func writeNew(s *state, name string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	if err := files.MakeDir(filepath.Dir(name)); err != nil {
 		return usage("%w", err)
 	}
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	file, err := files.Create(name, os.O_EXCL|os.O_WRONLY)
 	if errors.Is(err, os.ErrExist) {
 		return usage("%s exists already; choose another name, or remove it", name)
 	}
@@ -136,7 +145,7 @@ func insertEntry(s *state, a *evalEdit, at strictyaml.Path, entry string) error 
 
 // saveEval writes the eval file with what was added at a path.
 func saveEval(s *state, a *evalEdit, at strictyaml.Path, content []byte) error {
-	if err := os.WriteFile(a.path, content, 0o644); err != nil {
+	if err := files.Write(a.path, content); err != nil {
 		return usage("%w", err)
 	}
 	_, err := fmt.Fprintf(s.stdout, "added it to %s of %s\n", at, a.path)

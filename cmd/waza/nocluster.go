@@ -7,22 +7,20 @@ import (
 	"errors"
 
 	"github.com/waza-isolate/waza/containers"
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 const hasCluster = false
 
 var errNoCluster = errors.New("this executable has no backend for Kubernetes; use waza-kubernetes")
 
-func openCluster(context.Context, *state, runner.Opening) (runner.Backend, error) {
+func settleCluster(k kube.Settings) (kube.Settings, error) { return k, errNoCluster }
+func openCluster(context.Context, *state, runner.Opening) (sandbox.Backend, error) {
 	return nil, errNoCluster
 }
-func runShardsOnCluster(context.Context, *state, *runner.Job, map[string]string) ([]error, error) {
-	return nil, errNoCluster
-}
-func sweepCluster(context.Context, runner.Record) error                       { return errNoCluster }
-func gcCluster(context.Context, *state, eval.Kubernetes) error                { return errNoCluster }
-func examineCluster(context.Context, eval.Kubernetes, bool) containers.Checks { return nil }
-func clusterManifests(eval.Kubernetes, bool) (string, error)                  { return "", errNoCluster }
-func runShard(*state) error                                                   { return errNoCluster }
+func sweepCluster(context.Context, runner.Record) error               { return errNoCluster }
+func gcCluster(context.Context, *state, kube.Settings) error          { return errNoCluster }
+func examineCluster(context.Context, kube.Settings) containers.Checks { return nil }
+func clusterManifests(kube.Settings) (string, error)                  { return "", errNoCluster }

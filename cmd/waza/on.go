@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // onFlag returns the flag for the backend that runs containers.
@@ -30,8 +30,8 @@ func clusterFlags() []cli.Flag {
 	}
 }
 
-func clusterOf(c *cli.Command) eval.Kubernetes {
-	return eval.Kubernetes{Context: c.String("context"), Namespace: c.String("namespace")}
+func clusterOf(c *cli.Command) kube.Settings {
+	return kube.Settings{Context: c.String("context"), Namespace: c.String("namespace")}
 }
 
 // onOf returns the backend of --on, or "" for Docker.
@@ -75,37 +75,18 @@ func handOverFor(s *state, r runner.Record) error {
 // client library out of the executable that becomes process 1 of containers.
 const clusterExecutable = "waza-kubernetes"
 
-// findExecutable returns the path of the executable of that name beside this one, or on PATH; empty
-// if there is none.
-func findExecutable(name string) string {
-	if self, err := os.Executable(); err == nil {
-		path := filepath.Join(filepath.Dir(self), name)
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	path, _ := exec.LookPath(name)
-	return path
-}
-
-// runnerPath is the executable with the backend for Kubernetes in the image of runners of shards.
-const runnerPath = "/" + clusterExecutable
-
-// findRunner returns the path of the executable that runners of shards are; empty if there is none.
-func findRunner() string {
-	if runtime.GOOS == "linux" {
-		return findExecutable(clusterExecutable)
-	}
-	return findExecutable(clusterExecutable + "-linux-" + runtime.GOARCH)
-}
-
 // handOver replaces this process by [clusterExecutable], from the directory of this executable
 // or from PATH. Its version must be the same. handOver returns only on failure.
 func handOver(s *state) error {
 	const get = "build it from the same source: go build -tags kubernetes -o waza-kubernetes ./cmd/waza"
-	path := findExecutable(clusterExecutable)
-	if path == "" {
-		return usage("--on kubernetes needs %s next to the waza executable or in PATH; %s", clusterExecutable, get)
+	path := clusterExecutable
+	if self, err := os.Executable(); err == nil {
+		path = filepath.Join(filepath.Dir(self), clusterExecutable)
+	}
+	if _, err := os.Stat(path); err != nil {
+		if path, err = exec.LookPath(clusterExecutable); err != nil {
+			return usage("--on kubernetes needs %s next to the waza executable or in PATH; %s", clusterExecutable, get)
+		}
 	}
 	said, err := exec.Command(path, "version").Output()
 	if theirs := strings.TrimSpace(strings.TrimPrefix(string(said), "waza ")); err != nil || theirs != s.version {

@@ -16,7 +16,6 @@ import (
 	"github.com/urfave/cli/v3"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/report/export"
@@ -169,7 +168,7 @@ func (o runOutput) trace(out runner.Outcome) error {
 	run, write := export.Run{Run: out.View(), Trials: trials}, export.OTLP(t.content)
 	if t.endpoint == nil {
 		file := withLabel(t.file, o.label)
-		if err := evidence.WriteFileBy(file, func(w io.Writer) error { return write(w, run) }); err != nil {
+		if err := writeNamed(file, func(w io.Writer) error { return write(w, run) }); err != nil {
 			return fmt.Errorf("--otel-file: %w", err)
 		}
 		fmt.Fprintf(o.stderr, "OpenTelemetry: traces are in %s (semantic conventions %s)\n", file, export.SemanticConventions)

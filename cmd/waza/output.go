@@ -12,7 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/report/view"
@@ -53,7 +52,7 @@ func fileOf(w io.Writer) (*os.File, bool) {
 	case *screen:
 		w = under.out
 	case *stdoutWriter:
-		w = under.Writer
+		w = under.out
 	}
 	file, ok := w.(*os.File)
 	return file, ok
@@ -81,10 +80,13 @@ func width(w io.Writer) int {
 	return columns
 }
 
-// printJSON prints the JSON that write writes, with control characters escaped.
-func (s *state) printJSON(write func(io.Writer) error) error {
-	out := text.InertJSON(s.stdout)
-	return errors.Join(write(out), out.Close())
+// ownSequences returns the control sequences that waza itself writes to w: those of styles on a
+// terminal.
+func ownSequences(w io.Writer) []string {
+	if _, isTerminal := terminalOf(w); isTerminal {
+		return terminal.Sequences()
+	}
+	return nil
 }
 
 // printValue prints v as JSON.
@@ -93,7 +95,8 @@ func (s *state) printValue(v any) error {
 	if err != nil {
 		return err
 	}
-	return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
+	_, err = s.stdout.Write(data)
+	return err
 }
 
 // runOutput is where the output of one run goes.
@@ -179,7 +182,7 @@ func saveResults(dir, file string) error {
 	if file == "" {
 		return nil
 	}
-	err := evidence.WriteFileBy(file, func(w io.Writer) error { return copyTo(w, dir, runner.ResultsFile) })
+	err := writeNamed(file, func(w io.Writer) error { return copyTo(w, dir, runner.ResultsFile) })
 	if err != nil {
 		return usage("--output: %w", err)
 	}
@@ -193,7 +196,7 @@ func (s *state) show(run view.Run, f format, file string) error {
 	}
 	switch f {
 	case formatJSON:
-		return s.printJSON(func(w io.Writer) error { return copyTo(w, run.Dir, runner.ResultsFile) })
+		return copyTo(s.stdout, run.Dir, runner.ResultsFile)
 	case formatGitHub:
 		return github.Comment(s.stdout, run)
 	}
@@ -218,7 +221,7 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 		if err != nil {
 			return err
 		}
-		if err := evidence.WriteFile(file, data); err != nil {
+		if err := writeNamed(file, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
 			return usage("--output: %w", err)
 		}
 	}

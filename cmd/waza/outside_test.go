@@ -8,9 +8,8 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
@@ -93,7 +92,7 @@ func containerOf(t *testing.T, engine *client.Client, run, trial, role string) s
 
 func killContainer(t *testing.T, engine *client.Client, run, trial, role string) {
 	t.Helper()
-	if err := engine.ContainerKill(t.Context(), containerOf(t, engine, run, trial, role), "KILL"); err != nil {
+	if _, err := engine.ContainerKill(t.Context(), containerOf(t, engine, run, trial, role), client.ContainerKillOptions{Signal: "KILL"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -101,7 +100,7 @@ func killContainer(t *testing.T, engine *client.Client, run, trial, role string)
 // removeAgent may find it gone already: it removes itself once it is killed.
 func removeAgent(t *testing.T, engine *client.Client, run, trial string) {
 	t.Helper()
-	err := engine.ContainerRemove(t.Context(), containerOf(t, engine, run, trial, "agent"), container.RemoveOptions{Force: true})
+	_, err := engine.ContainerRemove(t.Context(), containerOf(t, engine, run, trial, "agent"), client.ContainerRemoveOptions{Force: true})
 	if err != nil && !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) {
 		t.Error(err)
 	}
@@ -110,22 +109,22 @@ func removeAgent(t *testing.T, engine *client.Client, run, trial string) {
 func removeTaskNetwork(t *testing.T, engine *client.Client, run, trial string) {
 	t.Helper()
 	id := containerOf(t, engine, run, trial, "agent")
-	found, err := engine.ContainerInspect(t.Context(), id)
+	found, err := engine.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range found.NetworkSettings.Networks {
-		on, err := engine.NetworkInspect(t.Context(), name, network.InspectOptions{})
+	for name := range found.Container.NetworkSettings.Networks {
+		on, err := engine.NetworkInspect(t.Context(), name, client.NetworkInspectOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// From the first one on the trial may be taken down, and its network with it.
-		for member := range on.Containers {
-			if err := engine.NetworkDisconnect(t.Context(), name, member, true); err != nil {
+		for member := range on.Network.Containers {
+			if _, err := engine.NetworkDisconnect(t.Context(), name, client.NetworkDisconnectOptions{Container: member, Force: true}); err != nil {
 				t.Log(err)
 			}
 		}
-		if err := engine.NetworkRemove(context.WithoutCancel(t.Context()), name); err != nil {
+		if _, err := engine.NetworkRemove(context.WithoutCancel(t.Context()), name, client.NetworkRemoveOptions{}); err != nil {
 			t.Log(err)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -61,14 +60,14 @@ func TestJSONOfResults(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "results.json"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s, out, _ := testState("x")
-	if err := s.printJSON(func(w io.Writer) error { return copyTo(w, dir, "results.json") }); err != nil {
+	var out bytes.Buffer
+	if err := copyTo(newStdout(&out), dir, "results.json"); err != nil {
 		t.Fatal(err)
 	}
 	checkPrintable(t, "results", out.String())
 	var want, got any
 	if json.Unmarshal(text, &want) != nil || json.Unmarshal(out.Bytes(), &got) != nil || !reflect.DeepEqual(want, got) {
-		t.Errorf("%s is not %s", out, text)
+		t.Errorf("%s is not %s", out.String(), text)
 	}
 }
 

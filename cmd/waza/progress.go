@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -50,14 +52,15 @@ const (
 	redraw = 200 * time.Millisecond
 	// pulse is the longest time without output, if there is no live view.
 	pulse = time.Minute
+	// workPulse is the same while something is prepared for a run.
+	workPulse = 20 * time.Second
 )
 
 // newProgress shows the progress of total trials, at most workers at once, until it is closed.
 func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bool), l verbosity, total, workers int) *progress {
-	_, isTerminal := terminalOf(s.out)
-	kind, _ := lookup("TERM")
+	live, style := s.draws(lookup)
 	p := &progress{
-		screen: s, live: isTerminal && kind != "dumb" && l != quiet, verbosity: l, style: terminal.StyleFor(isTerminal, lookup), running: ctx,
+		screen: s, live: live && l != quiet, verbosity: l, style: style, running: ctx,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), state: liveview.New(total, workers, time.Now()),
 	}
 	p.ended.Go(p.show)
@@ -154,12 +157,14 @@ func (p *progress) prints(class evidence.Class) bool {
 	return class != evidence.ClassPass || p.verbosity == verbose || !p.live && p.verbosity == normal
 }
 
-// screen writes a command's messages above a live view that may be drawn below them. It is safe
-// for concurrent use.
+// screen writes a command's messages above a live view that may be drawn below them. Nothing in them
+// controls a terminal. It is safe for concurrent use.
 type screen struct {
 	out io.Writer
 
 	mu      sync.Mutex
+	plain   *text.Plain     // to cleaned; guarded by mu
+	cleaned bytes.Buffer    // guarded by mu
 	view    liveview.Screen // guarded by mu
 	lines   []string        // lines of the live view; guarded by mu
 	partial []byte          // an unfinished line; guarded by mu
@@ -169,10 +174,12 @@ type screen struct {
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	clean := s.cleanLocked(p)
 	if len(s.lines) == 0 {
-		return s.out.Write(p)
+		_, err := s.out.Write(clean)
+		return len(p), err
 	}
-	s.partial = append(s.partial, p...)
+	s.partial = append(s.partial, clean...)
 	end := bytes.LastIndexByte(s.partial, '\n') + 1
 	text := string(s.partial[:end])
 	s.partial = s.partial[end:]
@@ -182,21 +189,77 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), s.drawLocked(text, s.lines, s.size())
 }
 
+// cleanLocked returns what is written of p.
+func (s *screen) cleanLocked(p []byte) []byte {
+	if s.plain == nil {
+		s.plain = text.NewPlain(&s.cleaned, ownSequences(s.out)...)
+	}
+	s.cleaned.Reset()
+	_, _ = s.plain.Write(p) // a Buffer never fails
+	return s.cleaned.Bytes()
+}
+
+// draws reports whether lines can be drawn anew, and returns the style of text.
+func (s *screen) draws(lookup func(string) (string, bool)) (bool, terminal.Style) {
+	_, isTerminal := terminalOf(s.out)
+	kind, _ := lookup("TERM")
+	return isTerminal && kind != "dumb", terminal.StyleFor(isTerminal, lookup)
+}
+
+// work shows, until end is called, what takes long and its current step: on a terminal as a line that is
+// drawn anew, elsewhere as a line every workPulse.
+func (s *screen) work(lookup func(string) (string, bool), what string) (step func(string), end func()) {
+	live, style := s.draws(lookup)
+	every := workPulse
+	if live {
+		every = redraw
+	}
+	var current atomic.Value
+	current.Store("")
+	began, quit := time.Now(), make(chan struct{})
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				_ = s.draw("", nil)
+				return
+			case <-tick.C:
+			}
+			step, took := current.Load().(string), time.Since(began)
+			if !live {
+				_ = s.draw(liveview.StillAtWork(what, step, took)+"\n", nil)
+				continue
+			}
+			_ = s.draw("", func(size liveview.Size) []string {
+				return []string{liveview.Work(cmp.Or(step, what), took, size, style)}
+			})
+		}
+	})
+	return func(step string) { current.Store(step) }, func() { close(quit); showing.Wait() }
+}
+
 // draw writes whole lines, and redraws the live view with the lines that frame returns for the
 // current size of the terminal. A nil frame removes the view.
-func (s *screen) draw(text string, frame func(liveview.Size) []string) error {
+func (s *screen) draw(said string, frame func(liveview.Size) []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	size := s.size()
+	size, own := s.size(), ownSequences(s.out)
 	var lines []string
 	if frame != nil {
 		lines = frame(size)
 	}
+	for i := range lines {
+		lines[i] = text.PlainText(lines[i], own...)
+	}
+	said = text.PlainText(said, own...)
 	if len(lines) == 0 && len(s.partial) > 0 {
-		text = string(s.partial) + "\n" + text
+		said = string(s.partial) + "\n" + said
 		s.partial = nil
 	}
-	return s.drawLocked(text, lines, size)
+	return s.drawLocked(said, lines, size)
 }
 
 func (s *screen) drawLocked(text string, lines []string, size liveview.Size) error {

@@ -150,6 +150,43 @@ func TestLogOfCI(t *testing.T) {
 	}
 }
 
+// TestWork shows what takes long, on a terminal and in a log: what a build prints controls neither.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	const hostile = "step 2/3, RUN \x1b[2J::error::\u202e"
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := &screen{out: &out}
+		step, end := s.work(environment(), "building image")
+		time.Sleep(25 * time.Second)
+		step(hostile)
+		time.Sleep(20 * time.Second)
+		end()
+		_, end = s.work(environment(), "pulling image")
+		time.Sleep(19 * time.Second)
+		end()
+		want := "building image, after 20s\nbuilding image, after 40s: step 2/3, RUN \\u{1B}[2J::error::\\u{202E}\n"
+		if out.String() != want {
+			t.Errorf("%q", out.String())
+		}
+	})
+	pty := termtest.Open(t, 60, 10)
+	s := &screen{out: pty.File}
+	fmt.Fprintln(s, "building image")
+	step, end := s.work(environment("TERM", "xterm"), "building image")
+	for _, shown := range []string{"step 1/3, FROM x", hostile, "step 3/3, USER 1"} {
+		step(shown)
+		what := strings.NewReplacer("\x1b", `\u{1B}`, "\u202e", `\u{202E}`).Replace(shown)
+		dockertest.Await(t, time.Minute, "the terminal shows "+what, func() bool { return strings.Contains(pty.Text(), what) })
+	}
+	fmt.Fprintln(s, "a warning")
+	end()
+	fmt.Fprintln(s, "after")
+	if text, unknown := pty.End(t); text != "building image\na warning\nafter" || len(unknown) > 0 {
+		t.Errorf("%q, unknown %q", text, unknown)
+	}
+}
+
 // TestLoudLiveView tells all that end, on a terminal too.
 func TestLoudLiveView(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,7 @@ type project struct {
 	name string // of the eval, and so part of its runs' ids
 	dir  string
 	env  []string
+	waza string // the executable
 }
 
 // newProject returns a project to run in containers. At the end of the test, nothing of its
@@ -70,7 +71,7 @@ func unpackProject(t *testing.T, archive string) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &project{t: t, name: "e2e-" + hex.EncodeToString(random), dir: dir, env: os.Environ()}
+	p := &project{t: t, name: "e2e-" + hex.EncodeToString(random), dir: dir, env: os.Environ(), waza: dockertest.Waza(t)}
 	for _, f := range txtar.Parse([]byte(strings.ReplaceAll(archive, "NAME", p.name))).Files {
 		p.write(f.Name, string(f.Data))
 	}
@@ -149,7 +150,7 @@ func (o *output) String() string {
 // start starts waza in the project.
 func (p *project) start(args ...string) *command {
 	p.t.Helper()
-	return p.startProgram(dockertest.Waza(p.t), args...)
+	return p.startProgram(p.waza, args...)
 }
 
 // startProgram starts another program in the project.

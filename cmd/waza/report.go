@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
@@ -115,11 +116,22 @@ func checkDistinct(dirs []string) error {
 
 // writeTo writes the file of --output. Errors of opening it are usage errors.
 func writeTo(file string, write func(io.Writer) error) error {
-	err := evidence.WriteFileBy(file, write)
+	err := writeNamed(file, write)
 	if place := (*fs.PathError)(nil); errors.As(err, &place) && place.Path == file {
 		return usage("--output: %w", place)
 	}
 	return withExitCode(err)
+}
+
+// writeNamed writes a file that the user named. If it cannot be created the error is a [fs.PathError]
+// with its name.
+func writeNamed(file string, write func(io.Writer) error) error {
+	at := files.NamedFile(file)
+	err := evidence.WriteFileBy(at, write)
+	if place := (*fs.PathError)(nil); errors.As(err, &place) && place.Path == at {
+		place.Path = file
+	}
+	return err
 }
 
 func printPath(s *state, file string) error {

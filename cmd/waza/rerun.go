@@ -28,13 +28,14 @@ func rerunCommand(s *state) *cli.Command {
 			trialsFlag("as RUN"),
 			&cli.BoolFlag{Name: "keep", Usage: "Keep the sandbox of the trial until Ctrl-C; for a single trial"},
 			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "Allow hooks with host: true to run on this machine"},
-			allowWeakFlag("Run", ""),
+			allowWeakFlag("Run", ""), allowEnvFlag(), offlineFlag(),
 			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>-<random>)"},
 			outputFlag(),
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "Print the stderr of servers, and each trial as it ends"},
 			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "Print only failed trials and the verdict"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
+		Before: reach,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, 2, "one run directory, and optionally an eval"); err != nil {
 				return err
@@ -49,6 +50,7 @@ func rerun(ctx context.Context, s *state, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	s = withRun(s, c, c.Args().First(), c.Args().Get(1))
 	record, err := runner.ReadRecord(dir)
 	if err != nil {
 		return usage("%w", err)
@@ -136,7 +138,7 @@ func selectAgain(s *state, tasks []eval.ResolvedTask, ids, globs []string) ([]ev
 	return again, nil
 }
 
-// isBelow reports whether file is below dir.
+// isBelow reports whether a path is dir or below it.
 func isBelow(dir, file string) bool {
 	rel, err := relative(dir, file)
 	return err == nil && filepath.IsLocal(rel)

@@ -107,8 +107,8 @@ func TestResumeInterrupted(t *testing.T) {
 	if len(record.Resumed) != 1 || record.Interrupted || len(p.aside("interrupted")) == 0 {
 		t.Errorf("resumed %v, interrupted %t, set aside %q", record.Resumed, record.Interrupted, p.aside("interrupted"))
 	}
-	if left := unsealed(t, p); len(left) > 0 {
-		t.Errorf("not sealed: %q", left)
+	if left := undigested(t, p); len(left) > 0 {
+		t.Errorf("without a digest: %q", left)
 	}
 	if said := resumed.stdout.String(); strings.Contains(said, "--resume") {
 		t.Errorf("stdout of a complete run: %s", said)
@@ -255,7 +255,7 @@ tasks: [task.yaml]
 		t.Fatal(err)
 	}
 	record.Class, record.Reason, record.Message = evidence.ClassInfra, evidence.ReasonEngine, "as if the engine had gone"
-	p.unseal()
+	p.unend()
 	if err := trial.WriteTrial(record); err != nil {
 		t.Fatal(err)
 	}
@@ -271,8 +271,8 @@ tasks: [task.yaml]
 	}
 }
 
-// unseal makes the run look like one that was killed before its end.
-func (p *project) unseal() {
+// unend makes the run look like one that was killed before its end.
+func (p *project) unend() {
 	p.t.Helper()
 	record := p.record()
 	record.Ended, record.Files = time.Time{}, nil

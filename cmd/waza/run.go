@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v3"
 
@@ -31,7 +30,7 @@ func runCommand(s *state) *cli.Command {
 		Name:        "run",
 		Usage:       "Run an eval",
 		ArgsUsage:   "[EVAL.yaml | DIR | SKILL]",
-		Description: "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the project.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes --workers, --parallel and --prepare, the options that say what is printed, written and exported, --allow-host-hooks if the eval needs it, and --judge-url and --judge-key-env if a judge has yet to be asked.",
+		Description: "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the project.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes --workers, --prepare and --offline, the options that say what is printed, written and exported, --allow-host-hooks and --allow-env if the eval needs them, and --judge-url and --judge-key-env if a judge has yet to be asked.",
 		Flags: slices.Concat(
 			under("Evals and agents",
 				&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
@@ -55,18 +54,19 @@ func runCommand(s *state) *cli.Command {
 				onFlag(),
 				egressFlag(),
 				pullFlag("; requires --isolate"),
+				offlineFlag(),
 				&cli.StringFlag{Name: "pins", Usage: "What to do if a server lists something other than waza.lock pins, as `MODE`: warn, fail or off; requires --isolate", DefaultText: "the eval's", Action: mustBeOneOf("pins", plan.PinModes())},
 				allowWeakFlag("Run", "; requires --isolate"),
+				allowEnvFlag(),
 				&cli.BoolFlag{Name: "allow-host-hooks", Usage: "Allow hooks with host: true to run on this machine"},
 				&cli.BoolFlag{Name: "keep", Usage: "Keep the sandbox of the trial until Ctrl-C; for a single trial"},
 			),
 			under("Pace",
-				&cli.StringFlag{Name: "workers", Aliases: []string{"w"}, Usage: "Run up to `N` trials at once; auto adapts to what the machine and the models can take", DefaultText: "the eval's"},
-				&cli.BoolFlag{Name: "parallel", Usage: "Run trials in parallel: as many as the eval's workers, or 4"},
+				&cli.StringFlag{Name: "workers", Aliases: []string{"w"}, Usage: "Run up to `N` trials at once; auto for as many as the engine has room for", DefaultText: "the eval's"},
+				&cli.BoolFlag{Name: "parallel", Usage: "Run trials in parallel: as many as the eval's workers, or 4", Hidden: true},
 				&cli.IntFlag{Name: "prepare", Usage: "Start the containers of the next `N` trials in advance", DefaultText: "the number of trials at once, at most 4", Action: mustBeFrom("prepare", 0, eval.MaxWorkers)},
 				&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "Retry a trial up to `N` times if the infrastructure failed"},
 				&cli.GenericFlag{Name: "shard", Value: &shardValue{}, Usage: "Run part `I/N` of the tasks, such as 1/4; merge the parts with waza merge"},
-				&cli.IntFlag{Name: "shards", Usage: "Run the tasks in `N` parts, each by a runner in the cluster, and merge them; requires --on kubernetes (experimental)", DefaultText: "this process runs them", Action: mustBeFrom("shards", 1, maxShards)},
 			),
 			under("Grading",
 				&cli.StringFlag{Name: "judge-model", Usage: "Use `MODEL` for graders that name no model of their own, in place of the eval's"},
@@ -80,12 +80,13 @@ func runCommand(s *state) *cli.Command {
 				formatFlag(formatDefault, formatJSON, formatGitHub),
 				&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "Print the stderr of servers, and each trial as it ends"},
 				&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "Print only failed trials and the verdict"},
-				&cli.BoolFlag{Name: "debug", Usage: "Same as -v"},
+				&cli.BoolFlag{Name: "debug", Usage: "Same as -v", Hidden: true},
 			),
 			under("Output", exportFlags()...),
 			under("OpenTelemetry", otelFlags()...),
 			inertFlags(),
 		),
+		Before: reach,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if _, err := readOn(s, c); err != nil {
 				return err
@@ -104,6 +105,7 @@ func runCommand(s *state) *cli.Command {
 			if err != nil {
 				return err
 			}
+			s := withEval(s, c, c.Args().First(), "waza run %s")
 			warnOfInert(c, s.stderr)
 			ctx, stop := interruptible(ctx, s.stderr) // shared by all runs of the command
 			defer stop()
@@ -166,35 +168,8 @@ func runAll(ctx context.Context, s *state, o runOptions, b runner.Batch) error {
 func newRequest(s *state, c *cli.Command, o runOptions) (q runner.Request, err error) {
 	q = o.Request
 	q.Host = s.host(o.out.verbosity, c.Bool("keep"))
-	if q.Shards > 0 {
-		noting := &notedLookup{lookup: s.lookup, found: map[string]string{}}
-		own := *s
-		own.lookup = noting.find
-		q.Host = own.host(o.out.verbosity, false)
-		q.Distribute = func(ctx context.Context, j *runner.Job) ([]error, error) {
-			return runShardsOnCluster(ctx, s, j, noting.found)
-		}
-	}
 	q.Overlay, err = s.readOverlay(c)
 	return q, err
-}
-
-// notedLookup looks up environment variables and records which it found, for the runners of shards.
-type notedLookup struct {
-	lookup func(string) (string, bool)
-
-	mu    sync.Mutex
-	found map[string]string // guarded by mu while the job is planned
-}
-
-func (n *notedLookup) find(name string) (string, bool) {
-	value, ok := n.lookup(name)
-	if ok {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.found[name] = value
-	}
-	return value, ok
 }
 
 // outputOf returns where the output of j's run goes. Stdout and --output are for the command's
@@ -277,7 +252,7 @@ func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err er
 			AllowWeak: c.StringSlice("allow-weak"),
 		},
 		AsWritten: !c.IsSet("isolate"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
-		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard, Shards: c.Int("shards"),
+		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard,
 		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 			return selectTasks(tasks, c.StringSlice("task"), c.StringSlice("tags"))
 		},
@@ -308,28 +283,7 @@ func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err er
 	case o.UpdateSnapshots && o.SkipGraders:
 		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
 	}
-	return o, checkShards(c, o)
-}
-
-// maxShards is how many runners --shards may start.
-const maxShards = 256
-
-func checkShards(c *cli.Command, o runOptions) error {
-	switch {
-	case !c.IsSet("shards"):
-		return nil
-	case o.On != eval.OnKubernetes:
-		return usage("--shards starts runners in a cluster: it needs --isolate --on kubernetes; elsewhere run each --shard, and merge them")
-	case o.Shard != nil:
-		return usage("--shards runs all parts in the cluster and --shard one of them: give one of the two")
-	case c.Bool("keep"):
-		return usage("--keep keeps a sandbox of this process, and with --shards it has none; remove one of them")
-	case o.UpdateSnapshots:
-		return usage("--update-snapshots writes next to the eval, which runners of --shards do not have; remove one of them")
-	case o.HostHooks:
-		return usage("--allow-host-hooks runs hooks on this machine, and with --shards trials are not run from here; remove one of them")
-	}
-	return nil
+	return o, nil
 }
 
 // readOutputAndPace reads the options that cannot change a trial's outcome: where output goes, and
@@ -344,7 +298,7 @@ func readOutputAndPace(s *state, c *cli.Command) (out runOutput, p runner.Pace, 
 	}
 	switch workers := c.String("workers"); {
 	case workers == "auto":
-		p.Governed = true
+		p.Auto = true
 	case c.IsSet("workers"):
 		if p.Workers, err = strconv.Atoi(workers); err != nil || p.Workers < 1 || p.Workers > eval.MaxWorkers {
 			return out, p, usage("--workers must be auto or a number from 1 to %d, not %q", eval.MaxWorkers, workers)
@@ -454,6 +408,7 @@ func resumeRun(ctx context.Context, s *state, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	s = withRun(s, c, c.String("resume"), c.Args().First())
 	if record, err := runner.ReadRecord(dir); err == nil { // otherwise Resume reports the error
 		if c.IsSet("on") && onOf(c) != record.On {
 			return usage("--on cannot be changed with --resume: a run is resumed with its own options")
@@ -481,7 +436,7 @@ func resumeRun(ctx context.Context, s *state, c *cli.Command) error {
 
 // resumeFlags are the options that can be given with --resume because they cannot change a trial's
 // outcome. --isolate and --on must match the run's own.
-var resumeFlags = []string{"resume", "isolate", "on", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
+var resumeFlags = []string{"resume", "isolate", "on", "workers", "prepare", "parallel", "offline", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", "allow-env", judgeURL, judgeKeyEnv}
 
 // checkResumable rejects options that cannot be changed when a run is resumed.
 func checkResumable(c *cli.Command) error {
@@ -504,5 +459,5 @@ func sweep(ctx context.Context, dead runner.Record) error {
 	case dead.Isolated:
 		return containers.Sweep(ctx, dead.ID)
 	}
-	return local.Sweep(ctx, "", dead.ID)
+	return local.Sweep("", dead.ID)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,9 +23,9 @@ import (
 // reported is the outcome of a run without times and random values: results, verdicts and the
 // evidence of each trial.
 type reported struct {
-	Results  any
-	Trials   map[string]trialReported
-	Unsealed []string
+	Results    any
+	Trials     map[string]trialReported
+	Undigested []string
 }
 
 type trialReported struct {
@@ -54,7 +53,7 @@ func tell(t *testing.T, p *project) reported {
 		}
 		all.Trials[name] = tellTrial(t, d)
 	}
-	all.Unsealed = unsealed(t, p)
+	all.Undigested = undigested(t, p)
 	return all
 }
 
@@ -149,27 +148,17 @@ func without(v any) any {
 
 func isNumber(v any) bool { _, ok := v.(float64); return ok }
 
-// unsealed returns the files of the run whose digest in run.json is missing or wrong.
-func unsealed(t *testing.T, p *project) (names []string) {
+// undigested returns the files of the run whose digest in run.json is missing or wrong.
+func undigested(t *testing.T, p *project) (names []string) {
 	t.Helper()
 	record := p.record()
-	changed, err := record.Files.Changed(p.path("run"))
-	if err != nil {
+	if err := record.WriteDigests(p.path("run")); err != nil {
 		t.Fatal(err)
 	}
-	names = append(names, changed...)
-	err = filepath.WalkDir(p.path("run"), func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(p.path("run"), file)
-		if _, ok := record.Files[name]; !ok && name != runner.RunFile {
+	for name, digest := range p.record().Files {
+		if record.Files[name] != digest {
 			names = append(names, name)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return names
 }

@@ -26,12 +26,10 @@ func serveCommand(s *state) *cli.Command {
 		Usage:     "Serve runs to a browser, also while they are running",
 		ArgsUsage: "[DIR]",
 		Description: "Serves the runs in DIR (default: .waza/runs) until it is interrupted: the pages of report.html, " +
-			"the progress of runs, and JSON; see docs/serve.md. The address that it prints contains a token " +
-			"that is required for access. With --mcp an agent reads the runs: it lists them, asks why one failed, " +
-			"reads trials and compares runs, by the Model Context Protocol.",
+			"and the progress of runs; see docs/serve.md. The address that it prints contains a token " +
+			"that is required for access.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "Listen on `HOST:PORT`; port 0 picks a free port", Value: "127.0.0.1:0"},
-			&cli.BoolFlag{Name: "mcp", Usage: "Serve an MCP client on stdin and stdout, and no browser"},
 			&cli.BoolFlag{Name: otherMachines, Usage: "Allow --listen to use an address that other machines can reach"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -41,12 +39,6 @@ func serveCommand(s *state) *cli.Command {
 			dir, err := dirToServe(c.Args().First())
 			if err != nil {
 				return err
-			}
-			if c.Bool("mcp") {
-				if c.IsSet("listen") || c.IsSet(otherMachines) {
-					return usage("--mcp serves on stdin and stdout: leave out --listen and --%s", otherMachines)
-				}
-				return serveMCP(ctx, s, dir)
 			}
 			address, err := addressToServe(c.String("listen"), c.Bool(otherMachines))
 			if err != nil {
@@ -110,10 +102,4 @@ func serveRuns(ctx context.Context, s *state, dir string, address *net.TCPAddr) 
 	}
 	fmt.Fprintf(s.stdout, "%s in %s\n%s\n", text.Count(runs, "run"), text.Inert(dir), server.URL(listener.Addr()))
 	return withExitCode(server.Serve(ctx, listener))
-}
-
-func serveMCP(ctx context.Context, s *state, dir string) error {
-	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
-	defer stop()
-	return withExitCode(serve.ServeMCP(ctx, dir, s.stdin, s.stdout, s.version))
 }

@@ -39,7 +39,7 @@ tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 id: exits
 inputs: {prompt: x}
-mcp_servers: {inventory: {services: {db: {args: [-c, "echo no disk for $PASSWORD >&2; exit 3"], ready: {exec: ["false"]}}}}}
+mcp_servers: {inventory: {services: {db: {args: [-c, "echo no disk for $PASSWORD >&2; seq 2000 >&2; exit 3"], ready: {exec: ["false"]}}}}}
 -- tasks/2.yaml --
 id: slow
 inputs: {prompt: x}
@@ -64,7 +64,7 @@ inputs: {prompt: x}
 		t.Errorf("it took %v", took)
 	}
 	for task, reasons := range map[string][]string{
-		"exits":     {`service "db" of server "inventory" is not ready: it exited with code 3`, "its output ends:\nno disk for [REDACTED]"},
+		"exits":     {`service "db" of server "inventory" is not ready: it exited with code 3`, "its output:\nno disk for [REDACTED]"},
 		"slow":      {`service "db" of server "inventory" is not ready: 2s have passed: its check exited with code 2: not yet`, "starting with [REDACTED]"},
 		"unchecked": {"its image has no HEALTHCHECK; give it ready.exec"},
 	} {

@@ -66,9 +66,6 @@ func TestShards(t *testing.T) {
 		"run eval.yaml --shard 3/2":             "must be I/N",
 		"run eval.yaml --shard 3/3":             "--shard 3/3 has no task",
 		"run --resume shards/1 --shard 1/2":     "--shard cannot be given with --resume",
-		"run --resume shards/1 --shards 2":      "--shards cannot be given with --resume",
-		"run eval.yaml --shards 2":              "--shards starts runners in a cluster",
-		"doctor --shards":                       "--shards is for --on kubernetes",
 	} {
 		c := p.start(strings.Fields(args)...).wait(exitUsage)
 		if said := c.stderr.String(); !strings.Contains(said, says) || strings.Count(said, "\n") != 1 {

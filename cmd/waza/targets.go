@@ -158,7 +158,7 @@ var runsDir = filepath.Join(".waza", "runs")
 // directory called latest is named ./latest.
 func runNamed(name string) (string, error) {
 	if name != latest {
-		return name, nil
+		return runner.NamedDir(name), nil
 	}
 	dir, err := runner.Latest(runsDir)
 	switch {

@@ -307,7 +307,7 @@ func standsAlone(expected []Expected, calls []Call, r Result, p Pair) bool {
 		beside := !slices.ContainsFunc(r.Pairs, func(other Pair) bool {
 			return other.Call == i && other.Expected == p.Expected && other.Optional == p.Optional
 		})
-		if c.OK && fills && beside {
+		if (c.OK || c.Unanswered) && fills && beside {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ WORKDIR /opt/server
 RUN . /network/env && . /network/args \
  && mkdir -p /etc/ssl/certs \
  && sh -eu /network/build.sh \
- && chmod -R a+rX .
+ && chmod -R a+rX /opt/server
 
 FROM scratch
 COPY --from=build /etc/ssl/certs /etc/ssl/certs

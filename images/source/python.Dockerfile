@@ -1,5 +1,5 @@
-# A Python project in a virtual environment: what uv.lock has, or what pip installs from
-# requirements.txt and pyproject.toml.
+# A Python project in a virtual environment, by uv where it has settings of uv or a uv.lock, else by
+# pip from requirements.txt and pyproject.toml. MAIN is the project's directory, if not this one.
 #
 # What network/ brings stays in the first stage, which is thrown away.
 
@@ -13,9 +13,10 @@ COPY args install.sh start.py /network/
 COPY source /opt/server
 WORKDIR /opt/server
 RUN . /network/env && . /network/args \
+ && cd "${MAIN:-.}" \
  && sh -eu /network/install.sh \
  && /pip/bin/python /network/start.py >/opt/start && chmod 755 /opt/start \
- && chmod -R a+rX /opt/venv .
+ && chmod -R a+rX /opt/venv /opt/server
 
 FROM ${BASE}
 COPY --from=install /opt/start /opt/start

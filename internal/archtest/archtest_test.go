@@ -16,7 +16,7 @@ import (
 
 const (
 	module = "github.com/waza-isolate/waza/"
-	engine = "github.com/docker/docker/"
+	engine = "github.com/moby/moby/"
 	// library is testcontainers, which shares the engine's types.
 	library = "github.com/testcontainers/testcontainers-go"
 )
@@ -112,6 +112,7 @@ func TestWhoImportsTestcontainers(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	outside := []string{"os/exec", engine}
 	pure := append(outside, "net", "net/http", module+"sandbox/guest", module+"mcp/transport", module+"mcp/client", module+"mcp/proxy")
+	below := []string{module + "runner", module + "runner/", module + "eval"}
 	rules := map[string][]string{
 		"grading":             append(pure, "github.com/mark3labs/"),
 		"grading/match":       pure,
@@ -140,8 +141,11 @@ func TestForbidden(t *testing.T) {
 		"runner/plan":         {engine, module + "sandbox/guest", module + "mcp/proxy"},
 		"runner/trial":        {engine, module + "sandbox/guest"},
 		"runner":              {engine, module + "sandbox/guest"},
-		"sandbox/local":       {engine, module + "sandbox/guest"},
-		"sandbox/selftest":    {engine, module + "sandbox/guest"},
+		"sandbox/local":       append(below, engine, module+"sandbox/guest"),
+		"sandbox/selftest":    append(below, engine, module+"sandbox/guest"),
+		"sandbox/sandboxtest": below,
+		"containers":          below,
+		"kubernetes":          below,
 		"serve":               {engine, module + "sandbox/guest"},
 		"model/stub":          append(outside, module+"sandbox/guest", module+"mcp/proxy"),
 		"model/gateway":       append(outside, module+"sandbox/guest", module+"mcp/proxy"),
@@ -149,6 +153,7 @@ func TestForbidden(t *testing.T) {
 		"egress":              append(outside, module+"sandbox/guest"),
 		"sandbox/probe":       append(outside, "net/http"),
 		"sandbox/guest":       append(outside, "net/http"),
+		"cmd/waza-guest":      {engine, library, "github.com/mark3labs/", "github.com/santhosh-tekuri/", "k8s.io/", "github.com/urfave/", module + "containers", module + "grading", module + "report/", module + "eval", module + "runner/plan"},
 	}
 	for name, forbidden := range rules {
 		for _, p := range list(t, "-deps", module+name) {

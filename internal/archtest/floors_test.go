@@ -20,11 +20,11 @@ var floors = [][]string{
 		"pagetest", "schemas",
 	},
 	// Helpers that use those.
-	{"evidence/scan", "internal/browsertest", "internal/kubetest", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
+	{"evidence/scan", "internal/browsertest", "internal/kubetest", "internal/offline", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
 		"agents/input", "evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
-		"mcp/catalog", "mcp/jsonrpc", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/hint", "sandbox/observe", "sandbox/probe",
+		"mcp/catalog", "mcp/jsonrpc", "mcp/mirror", "mcpconfig", "model/dialect", "sandbox/cmdmock", "sandbox/hint", "sandbox/kube", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},
 	// What a trial leaves, and process 1 of its containers.
@@ -33,11 +33,11 @@ var floors = [][]string{
 	{"mcp/transport", "scaffold"},
 	// What goes over the wire, and what it adds up to.
 	{
-		"agents/internal/session", "capture", "egress", "mcp/client", "mcp/proxy",
+		"capture", "egress", "mcp/client", "mcp/proxy",
 		"model/judge", "sandbox", "attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.
-	{"agents/transcript", "grading", "model/stub", "results"},
+	{"agents/internal/session", "agents/transcript", "grading", "model/stub", "results"},
 	// All of a trial, in the order in which a person reads it, and what is shown of a run.
 	{"report/view"},
 	// Agents and reports.
@@ -47,19 +47,16 @@ var floors = [][]string{
 	},
 	// The eval, which names graders, agents and mocks.
 	{"agents", "eval"},
-	{"model/gateway", "runner/gitrepo"},
+	{"model/gateway", "runner/gitrepo", "sandbox/guests", "sandbox/inside", "sandbox/local", "sandbox/sandboxtest", "sandbox/selftest"},
+	// The backends, which know sandboxes and not what they are for.
+	{"containers", "kubernetes"},
 	{"runner/plan"},
 	{"runner/trial"},
-	{"sandbox/guests", "sandbox/selftest"},
-	// Runs, and the backends of their sandboxes, which know plans and not runs.
-	{"containers", "kubernetes", "runner", "sandbox/local"},
+	{"runner"},
 	// What is attached to runs: the dashboard, progress on a terminal.
-	{
-		"internal/liveview", "internal/runtest", "sandbox/sandboxtest",
-		"serve", "attacks/hostile",
-	},
+	{"internal/liveview", "internal/runtest", "serve", "attacks/hostile"},
 	// Programs.
-	{"agents/adapter/lock", "attacks", "bench", "cmd/waza"},
+	{"agents/adapter/lock", "attacks", "bench", "cmd/waza", "cmd/waza-guest", "cmd/waza-guest/pack"},
 }
 
 // modulePackages are the packages of the module, without its path.
@@ -124,7 +121,7 @@ var deletable = map[string]map[string]string{
 	"report/github":     {},
 	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence", "runner/trial": "not yet: likewise"},
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
-	"report/terminal":   {"internal/liveview": "paints outcomes alike", "serve": "shows agents a trial as waza show does"},
+	"report/terminal":   {"internal/liveview": "paints outcomes alike"},
 	"sandbox/local":     {},
 	"scaffold":          {},
 	"serve":             {},

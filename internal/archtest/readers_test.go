@@ -49,6 +49,27 @@ var formats = map[string]format{
 	"tar": {uses: readsTar, may: map[string]string{
 		"internal/tree/read.go": "it is the reader",
 	}},
+	"files by their paths": {uses: writesFiles, in: []string{
+		"agents", "capture", "cmd", "containers", "egress", "eval", "evidence", "grading", "images", "internal/liveview", "internal/proc",
+		"internal/tree", "kubernetes", "mcp", "mcpconfig", "model", "report", "results", "runner", "sandbox", "scaffold", "schemas", "serve",
+	}, may: map[string]string{
+		"agents/adapter/lock/main.go":       "writes a file of this module, for its maintainers",
+		"agents/agents.go":                  "the transcript is in the sandbox of the agent that runs there",
+		"cmd/waza/github.go":                "GitHub's runner names the file in the environment",
+		"containers/socket.go":              "a directory for temporary files, of this user alone",
+		"grading/idle.go":                   "a directory for temporary files, of this user alone",
+		"internal/tree/tree.go":             "unpacks into a root, and without a defence by paths",
+		"runner/gitrepo/gitrepo.go":         "a directory for temporary files, of this user alone",
+		"runner/shard.go":                   "merges into a directory that was just made without links",
+		"sandbox/guest/exec_linux.go":       "process 1 in its container",
+		"sandbox/guest/interfaces_linux.go": "process 1 in its container",
+		"sandbox/local/directory.go":        "a directory for temporary files, of this user alone",
+		"sandbox/probe/files_linux.go":      "attacks the container that it is in",
+		"sandbox/probe/guest_linux.go":      "attacks the container that it is in",
+		"sandbox/probe/kernel_linux.go":     "attacks the container that it is in",
+		"sandbox/selftest/cache.go":         "the user's cache directory",
+		"sandbox/selftest/own_unix.go":      "the user's cache directory",
+	}},
 	"event streams": {uses: writesEvents, may: map[string]string{
 		"mcp/sse/sse.go":        "it is the reader and the writer",
 		"agents/llm/toolbox.go": "data is the scheme of a URL",
@@ -118,6 +139,18 @@ func TestOneReader(t *testing.T) {
 }
 
 func readsTar(n ast.Node) bool { return isName(n, "tar", "NewReader") }
+
+// writers are the functions of os that write below a path and follow links on the way.
+var writers = []string{
+	"Chmod", "Chown", "Chtimes", "CopyFS", "Create", "CreateTemp", "Link", "Mkdir", "MkdirAll", "MkdirTemp", "OpenFile", "Remove", "RemoveAll", "Rename",
+	"Symlink", "Truncate", "WriteFile",
+}
+
+// writesFiles finds what writes, moves or removes files by their paths, through links. Package
+// internal/files does so through none.
+func writesFiles(n ast.Node) bool {
+	return slices.ContainsFunc(writers, func(name string) bool { return isName(n, "os", name) })
+}
 
 // foldsKeys finds the readers of encoding/json, which take a key for another that differs in
 // case; internal/jsontext does not.

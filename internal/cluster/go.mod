@@ -2,6 +2,8 @@ module github.com/waza-isolate/waza/internal/cluster
 
 go 1.26.0
 
+toolchain go1.26.11
+
 // What Kubernetes 1.34 is built with.
 godebug default=go1.24
 

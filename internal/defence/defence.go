@@ -55,6 +55,15 @@ const (
 	// SmallTCPBuffers limits the buffers of TCP connections. Without it they can use many
 	// times the memory of a container.
 	SmallTCPBuffers = true
+	// NoFilters keeps programs from adding filters of system calls. Without it they can use up
+	// the machine's memory for compiled filters.
+	NoFilters = true
+	// NoCoreDumps keeps programs from changing the limit of core dumps. Without it a crash can
+	// start the program that the machine has for them.
+	NoCoreDumps = true
+	// HiddenNames hides names of the host from containers. Without it they have the kernel's
+	// arguments, the names of disks, their control group and the runner's directory.
+	HiddenNames = true
 	// NothingOfTheHost keeps the host's files and devices out of containers. Without it
 	// they have the control groups, a device and the engine's socket.
 	NothingOfTheHost = true
@@ -131,6 +140,15 @@ const (
 	// EveryName collects directories with any name. Without it an invalid name hides the
 	// whole workspace.
 	EveryName = true
+	// RestoredRights opens directories that were closed to their owner, to collect what is in
+	// them. Without it the mode of a directory hides the whole workspace.
+	RestoredRights = true
+	// ReadableRest collects everything else where a file cannot be read. Without it one such
+	// file hides the whole workspace.
+	ReadableRest = true
+	// BlamedLosses blames the agent for what it left and cannot be collected. Without it graders
+	// only lack evidence, and a trial that would fail is an error.
+	BlamedLosses = true
 	// FewLevels limits the depth of collected directories. Without it the limit is eight
 	// times as high.
 	FewLevels = true
@@ -227,40 +245,25 @@ const (
 	// HostsAsConnected compares a request's Host with the host that was connected to.
 	// Without it the request can name another.
 	HostsAsConnected = true
+	// NamedFiles lets only a file that the command line names give away what is in the
+	// environment, unless the user allows more. Without it a file that was found does so too.
+	NamedFiles = true
+	// Offline keeps a command with --offline from fetching. Without it an eval can have images,
+	// packages and repositories fetched all the same.
+	Offline = true
+	// KnownParts passes requests for models only to the parts of an API that have turns of
+	// models, counts of tokens and lists of models. Without it an agent can use all that the
+	// provider's key gives access to.
+	KnownParts = true
+	// KnownHeaders passes only known headers between agents and providers. Without it an agent
+	// can have its request taken for another, and a provider can name a header after its key.
+	KnownHeaders = true
+	// CountedAsking counts what a request asks for where its answer does not say what it took,
+	// and while there is no answer. Without it an agent can spend more than its limits, unseen.
+	CountedAsking = true
 	// Redaction removes secrets from everything written. Without it they are stored on
 	// disk.
 	Redaction = true
-)
-
-// The display of runs.
-const (
-	// InertText removes control sequences for terminals and CI systems from text. Without
-	// it a server can control both.
-	InertText = true
-	// IndentedText indents untrusted lines. Without it one of them can pass for a line of
-	// waza.
-	IndentedText = true
-	// ClippedText shows only the beginning of a text on a terminal. Without it a text can
-	// flood the terminal.
-	ClippedText = true
-	// VisibleText escapes invisible characters. Without it they can change the order of
-	// others.
-	VisibleText = true
-	// EscapedPages escapes text in pages. Without it a text is HTML.
-	EscapedPages = true
-	// PagePolicy gives pages a Content-Security-Policy. Without it a browser runs any
-	// script.
-	PagePolicy = true
-	// BoundedPages limits what a page shows of a trial. Without it no browser can open the
-	// page.
-	BoundedPages = true
-	// EscapedXML escapes text in JUnit files. Without it a text is XML.
-	EscapedXML = true
-	// EscapedMarkdown escapes text in comments on pull requests. Without it a text is
-	// Markdown.
-	EscapedMarkdown = true
-	// FilesAsText serves files of a run as text. Without it a browser treats them as pages.
-	FilesAsText = true
 )
 
 // Certificate ends a run before its first trial if one of its own attacks escapes the

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/client"
 )
 
 // RequireEnv is the environment variable that, if set to 1, makes tests fail rather than
@@ -79,7 +79,7 @@ func Tool(t testing.TB, name string) string {
 }
 
 func dial() (*client.Client, error) {
-	return client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	return client.New(client.FromEnv)
 }
 
 // reachable pings the engine once per process.
@@ -91,7 +91,7 @@ var reachable = sync.OnceValue(func() (err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	_, err = c.Ping(ctx)
+	_, err = c.Ping(ctx, client.PingOptions{})
 	return err
 })
 

@@ -2,15 +2,25 @@ package dockertest
 
 import (
 	"context"
-	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/client"
 )
+
+// SecurityOptions returns the engine's options of security, such as "name=rootless".
+func SecurityOptions(t testing.TB) []string {
+	t.Helper()
+	c := Engine(t)
+	ctx, cancel := context.WithTimeout(t.Context(), lookTimeout)
+	defer cancel()
+	found, err := c.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Info.SecurityOptions
+}
 
 // Gateway returns this machine's address on the engine's default bridge, where builds can
 // reach a test's listeners.
@@ -19,17 +29,17 @@ func Gateway(t testing.TB) string {
 	c := Engine(t)
 	ctx, cancel := context.WithTimeout(t.Context(), lookTimeout)
 	defer cancel()
-	bridge, err := c.NetworkInspect(ctx, "bridge", network.InspectOptions{})
+	bridge, err := c.NetworkInspect(ctx, "bridge", client.NetworkInspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, config := range bridge.IPAM.Config {
-		if config.Gateway != "" {
-			return config.Gateway
+	for _, config := range bridge.Network.IPAM.Config {
+		if config.Gateway.IsValid() {
+			return config.Gateway.String()
 		}
 		// If the engine does not report the gateway, it is the first address.
-		if subnet, err := netip.ParsePrefix(config.Subnet); err == nil && subnet.Addr().Is4() {
-			return subnet.Masked().Addr().Next().String()
+		if config.Subnet.IsValid() && config.Subnet.Addr().Is4() {
+			return config.Subnet.Masked().Addr().Next().String()
 		}
 	}
 	Miss(t, "the engine's default bridge has no gateway")
@@ -49,11 +59,14 @@ func ImageID(t testing.TB, ref string) string {
 	return found.ID
 }
 
+// dropTimeout is how long a busy engine may take for an image with many files.
+const dropTimeout = 5 * time.Minute
+
 // DropImage removes an image built by the test.
 func DropImage(t testing.TB, ref string) {
 	t.Helper()
 	c := Engine(t)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), dropTimeout)
 	defer cancel()
 	if err := dropImage(ctx, c, ref); err != nil {
 		t.Errorf("remove image %s: %v", ref, err)
@@ -68,18 +81,18 @@ func dropImage(ctx context.Context, c *client.Client, ref string) error {
 		return err
 	}
 	if len(found.RepoTags) > 1 && found.ID != ref {
-		_, err = c.ImageRemove(ctx, ref, image.RemoveOptions{})
+		_, err = c.ImageRemove(ctx, ref, client.ImageRemoveOptions{})
 		return err
 	}
-	layers, err := c.ImageList(ctx, image.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "waza.parent="+found.ID))})
+	layers, err := c.ImageList(ctx, client.ImageListOptions{All: true, Filters: client.Filters{}.Add("label", "waza.parent="+found.ID)})
 	if err != nil {
 		return err
 	}
-	for _, layer := range layers {
+	for _, layer := range layers.Items {
 		if err := dropImage(ctx, c, layer.ID); err != nil && !errdefs.IsNotFound(err) {
 			return err
 		}
 	}
-	_, err = c.ImageRemove(ctx, ref, image.RemoveOptions{Force: true, PruneChildren: true})
+	_, err = c.ImageRemove(ctx, ref, client.ImageRemoveOptions{Force: true, PruneChildren: true})
 	return err
 }

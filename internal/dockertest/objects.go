@@ -10,11 +10,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 )
 
 // RunLabel is the label that identifies everything on the engine that belongs to a run.
@@ -41,12 +38,12 @@ func Containers(t testing.TB, c *client.Client, run string) []container.Summary 
 // containersOf returns the containers of a run. Engine 20.10 may list a container after its
 // removal, dead, without a name and unknown by its id; such entries are dropped.
 func containersOf(ctx context.Context, c *client.Client, run string) ([]container.Summary, error) {
-	found, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ofRun(run)})
-	return slices.DeleteFunc(found, func(s container.Summary) bool {
+	found, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ofRun(run)})
+	return slices.DeleteFunc(found.Items, func(s container.Summary) bool {
 		if len(s.Names) > 0 {
 			return false
 		}
-		_, err := c.ContainerInspect(ctx, s.ID)
+		_, err := c.ContainerInspect(ctx, s.ID, client.ContainerInspectOptions{})
 		return errdefs.IsNotFound(err)
 	}), err
 }
@@ -60,7 +57,7 @@ func Kill(t testing.TB, c *client.Client, run, role string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
 	defer cancel()
-	if err := c.ContainerKill(ctx, found[0].ID, "KILL"); err != nil {
+	if _, err := c.ContainerKill(ctx, found[0].ID, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -92,25 +89,25 @@ func Remove(t testing.TB, c *client.Client, run string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout)
 	defer cancel()
 	for _, found := range Containers(t, c, run) {
-		if err := c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+		if _, err := c.ContainerRemove(ctx, found.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
 			t.Log(err) // it may already be being removed
 		}
 	}
-	networks, err := c.NetworkList(ctx, network.ListOptions{Filters: ofRun(run)})
+	networks, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: ofRun(run)})
 	if err != nil {
 		t.Error(err)
 	}
-	for _, n := range networks {
-		if err := c.NetworkRemove(ctx, n.ID); err != nil {
+	for _, n := range networks.Items {
+		if _, err := c.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
-	volumes, err := c.VolumeList(ctx, volume.ListOptions{Filters: ofRun(run)})
+	volumes, err := c.VolumeList(ctx, client.VolumeListOptions{Filters: ofRun(run)})
 	if err != nil {
 		t.Error(err)
 	}
-	for _, v := range volumes.Volumes {
-		if err := c.VolumeRemove(ctx, v.Name, true); err != nil {
+	for _, v := range volumes.Items {
+		if _, err := c.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -139,8 +136,8 @@ func Await(t testing.TB, within time.Duration, what string, done func() bool) {
 	}
 }
 
-func ofRun(run string) filters.Args {
-	return filters.NewArgs(filters.Arg("label", RunLabel+"="+run))
+func ofRun(run string) client.Filters {
+	return client.Filters{}.Add("label", RunLabel+"="+run)
 }
 
 func list(ctx context.Context, c *client.Client, run string) ([]string, error) {
@@ -152,18 +149,18 @@ func list(ctx context.Context, c *client.Client, run string) ([]string, error) {
 	for _, f := range found {
 		all = append(all, fmt.Sprintf("container %s (%s)", strings.Join(f.Names, " "), f.State))
 	}
-	networks, err := c.NetworkList(ctx, network.ListOptions{Filters: ofRun(run)})
+	networks, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: ofRun(run)})
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range networks {
+	for _, n := range networks.Items {
 		all = append(all, "network "+n.Name)
 	}
-	volumes, err := c.VolumeList(ctx, volume.ListOptions{Filters: ofRun(run)})
+	volumes, err := c.VolumeList(ctx, client.VolumeListOptions{Filters: ofRun(run)})
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range volumes.Volumes {
+	for _, v := range volumes.Items {
 		all = append(all, "volume "+v.Name)
 	}
 	slices.Sort(all)
@@ -191,27 +188,27 @@ func Runs(t testing.TB, c *client.Client, part string) []string {
 
 // allLabels returns the labels of all objects of all runs.
 func allLabels(ctx context.Context, c *client.Client) ([]map[string]string, error) {
-	ours := filters.NewArgs(filters.Arg("label", RunLabel))
-	containers, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
+	ours := client.Filters{}.Add("label", RunLabel)
+	containers, err := c.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
 	if err != nil {
 		return nil, err
 	}
-	networks, err := c.NetworkList(ctx, network.ListOptions{Filters: ours})
+	networks, err := c.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := c.VolumeList(ctx, volume.ListOptions{Filters: ours})
+	volumes, err := c.VolumeList(ctx, client.VolumeListOptions{Filters: ours})
 	if err != nil {
 		return nil, err
 	}
 	var all []map[string]string
-	for _, found := range containers {
+	for _, found := range containers.Items {
 		all = append(all, found.Labels)
 	}
-	for _, found := range networks {
+	for _, found := range networks.Items {
 		all = append(all, found.Labels)
 	}
-	for _, found := range volumes.Volumes {
+	for _, found := range volumes.Items {
 		all = append(all, found.Labels)
 	}
 	return all, nil

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/client"
 )
 
 // Private is a Docker engine that belongs to one test, which can kill, freeze and restart
@@ -64,7 +64,7 @@ func StartPrivate(t testing.TB, images []string, flags ...string) *Private {
 	if err := p.holdNamespaces(); err != nil {
 		t.Fatal(err)
 	}
-	if p.api, err = client.NewClientWithOpts(client.WithHost(p.Host()), client.WithAPIVersionNegotiation()); err != nil {
+	if p.api, err = client.New(client.WithHost(p.Host())); err != nil {
 		t.Fatal(err)
 	}
 	p.Start()
@@ -133,7 +133,7 @@ func (p *Private) Start() {
 	Await(p.t, engineUp, "the engine of the test's own answers", func() bool {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), time.Second)
 		defer cancel()
-		_, err := p.api.Ping(ctx)
+		_, err := p.api.Ping(ctx, client.PingOptions{})
 		return err == nil
 	})
 }
@@ -198,8 +198,8 @@ func (p *Private) load(images []string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	_, err = io.Copy(io.Discard, loaded.Body)
-	if err := errors.Join(err, loaded.Body.Close()); err != nil {
+	_, err = io.Copy(io.Discard, loaded)
+	if err := errors.Join(err, loaded.Close()); err != nil {
 		p.t.Fatal(err)
 	}
 }

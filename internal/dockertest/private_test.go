@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
@@ -24,29 +25,29 @@ func TestPrivateEngine(t *testing.T) {
 		p := dockertest.StartPrivate(t, []string{sleeper})
 		dir = filepath.Dir(strings.TrimPrefix(p.Host(), "unix://"))
 		id := startSleeper(t, p)
-		if _, err := shared.ContainerInspect(t.Context(), id); err == nil {
+		if _, err := shared.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{}); err == nil {
 			t.Error("the shared engine has the container")
 		}
 		p.Kill()
-		if _, err := p.Client().Ping(t.Context()); err == nil {
+		if _, err := p.Client().Ping(t.Context(), client.PingOptions{}); err == nil {
 			t.Error("a killed engine answers")
 		}
 		if len(p.Guests()) == 0 {
 			t.Error("the container ended with the engine")
 		}
 		p.Start()
-		found, err := p.Client().ContainerInspect(t.Context(), id)
-		if err != nil || found.State.Running {
-			t.Errorf("after the restart: %+v, %v", found.ContainerJSONBase, err)
+		found, err := p.Client().ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+		if err != nil || found.Container.State.Running {
+			t.Errorf("after the restart: %+v, %v", found.Container.State, err)
 		}
 		p.Freeze()
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		if _, err := p.Client().Ping(ctx); err == nil {
+		if _, err := p.Client().Ping(ctx, client.PingOptions{}); err == nil {
 			t.Error("a frozen engine answers")
 		}
 		p.Thaw()
-		if _, err := p.Client().Ping(t.Context()); err != nil {
+		if _, err := p.Client().Ping(t.Context(), client.PingOptions{}); err != nil {
 			t.Errorf("after thawing: %v", err)
 		}
 		startSleeper(t, p) // left to the cleanup
@@ -73,11 +74,14 @@ func TestPrivateEngine(t *testing.T) {
 
 func startSleeper(t *testing.T, p *dockertest.Private) (id string) {
 	t.Helper()
-	created, err := p.Client().ContainerCreate(t.Context(), &container.Config{Image: sleeper, Cmd: []string{"sleep", "600"}, StopSignal: "KILL"}, &container.HostConfig{NetworkMode: "none"}, nil, nil, "")
+	created, err := p.Client().ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config:     &container.Config{Image: sleeper, Cmd: []string{"sleep", "600"}, StopSignal: "KILL"},
+		HostConfig: &container.HostConfig{NetworkMode: "none"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Client().ContainerStart(t.Context(), created.ID, container.StartOptions{}); err != nil {
+	if _, err := p.Client().ContainerStart(t.Context(), created.ID, client.ContainerStartOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return created.ID

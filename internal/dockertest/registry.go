@@ -17,9 +17,7 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/client"
+	"github.com/moby/moby/client"
 )
 
 // Registry is an image registry on the loopback interface with one small, unique image.
@@ -65,11 +63,11 @@ func (r *Registry) Forget(t testing.TB, c *client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
 	defer cancel()
-	pulled, err := c.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", r.Host+"/*/*"))})
+	pulled, err := c.ImageList(ctx, client.ImageListOptions{Filters: client.Filters{}.Add("reference", r.Host+"/*/*")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, i := range pulled {
+	for _, i := range pulled.Items {
 		if err := dropImage(ctx, c, i.ID); err != nil && !errdefs.IsNotFound(err) {
 			t.Error(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/docker/docker/api/types/build"
+	"github.com/moby/moby/client"
 )
 
 // ScratchImage builds an image that contains only a static program, as /NAME, and removes
@@ -40,7 +40,7 @@ func ScratchImage(t testing.TB, ref, name, program string) {
 	c := Engine(t)
 	ctx, cancel := context.WithTimeout(t.Context(), lookTimeout)
 	defer cancel()
-	built, err := c.ImageBuild(ctx, &sources, build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true})
+	built, err := c.ImageBuild(ctx, &sources, client.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package files reads files up to a maximum size, computes their digests, and returns the
-// free space of a file system.
+// Package files reads files up to a maximum size, writes them through no link, computes their
+// digests, locks them, and returns the free space of a file system.
 package files
 
 import (

@@ -1,4 +1,5 @@
-// Package heavytest marks tests that use too much memory to run under the race detector.
+// Package heavytest marks tests that use too much memory or processor time to run under the
+// race detector.
 package heavytest
 
 import "testing"
@@ -8,6 +9,6 @@ import "testing"
 func Mark(t *testing.T) {
 	t.Helper()
 	if detector {
-		t.Skip("it uses much memory: run it without -race, as scripts/test does")
+		t.Skip("it uses much memory or time: run it without -race, as scripts/test does")
 	}
 }

@@ -31,6 +31,20 @@ func Decode(value []byte) (v any) {
 	return v
 }
 
+// Same reports whether a and b are the same JSON value according to [Equal]. An absent value only
+// equals an absent one, and invalid JSON equals nothing.
+func Same(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	left, err := Parse(a)
+	if err != nil {
+		return false
+	}
+	right, err := Parse(b)
+	return err == nil && Equal(left, right)
+}
+
 // Equal reports whether a and b, as returned by [Parse], are the same value. Values of
 // other types are never equal.
 func Equal(a, b any) bool {

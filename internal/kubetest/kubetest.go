@@ -11,7 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -19,6 +19,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
@@ -62,12 +63,12 @@ func Command(t testing.TB, env string, args ...string) []string {
 	return append(words, args...)
 }
 
-// Runner returns the path of waza-kubernetes, which scripts/build builds beside waza.
+// Runner returns the path of waza-kubernetes, which scripts/build kubernetes builds beside waza.
 func Runner(t testing.TB) string {
 	t.Helper()
 	guest := os.Getenv(dockertest.ExecutableEnv)
 	if guest == "" {
-		missing(t, dockertest.ExecutableEnv+" is not set to waza, which scripts/build builds with waza-kubernetes")
+		missing(t, dockertest.ExecutableEnv+" is not set to waza, which scripts/build kubernetes builds with waza-kubernetes")
 	}
 	return filepath.Join(filepath.Dir(guest), "waza-kubernetes")
 }
@@ -84,6 +85,26 @@ func Client(t testing.TB) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// Allow writes a kubeconfig in whose current context the user allows evals the settings of pods, keys
+// of config.isolation.kubernetes, and returns its path.
+func Allow(t testing.TB, settings any) string {
+	t.Helper()
+	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Contexts[config.CurrentContext].Extensions = map[string]runtime.Object{"waza": &runtime.Unknown{Raw: written, ContentType: runtime.ContentTypeJSON}}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Node returns the name of the first node.
@@ -140,7 +161,7 @@ func Left(t testing.TB, client kubernetes.Interface, namespace, run string) (pod
 }
 
 // Image loads an image that holds a static program as guest, and others at the root, and returns
-// its reference.
+// its id.
 func Image(t testing.TB, program string, others ...string) string {
 	t.Helper()
 	var layer bytes.Buffer
@@ -162,11 +183,11 @@ func Image(t testing.TB, program string, others ...string) string {
 	_ = w.Close()
 	digest := func(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
 	config, _ := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{},
+		"architecture": goruntime.GOARCH, "os": "linux", "config": map[string]any{},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer.Bytes())}},
 	})
-	ref := "docker.io/library/waza-guest:test-" + digest(layer.Bytes())[:16]
-	manifest, _ := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{ref}, "Layers": []string{"layer.tar"}}})
+	name := "docker.io/library/waza-guest:test-" + digest(layer.Bytes())[:16]
+	manifest, _ := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
 	path := filepath.Join(t.TempDir(), "image.tar")
 	archive, err := os.Create(path)
 	if err != nil {
@@ -181,7 +202,7 @@ func Image(t testing.TB, program string, others ...string) string {
 	}
 	_ = archive.Close()
 	Load(t, path)
-	return ref
+	return "sha256:" + digest(config)
 }
 
 // Load loads archives of images onto the nodes.

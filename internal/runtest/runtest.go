@@ -77,7 +77,7 @@ func (r *Run) has(task string, number int) bool {
 	return err == nil
 }
 
-// End grades the run, writes its results and seals it.
+// End grades the run, writes its results and digests.
 func (r *Run) End() {
 	r.t.Helper()
 	r.Record.Ended = time.Now().UTC()
@@ -86,7 +86,7 @@ func (r *Run) End() {
 		_, err = runner.WriteResults(r.Dir, r.Record)
 	}
 	if err == nil {
-		err = r.Record.Seal(r.Dir)
+		err = r.Record.WriteDigests(r.Dir)
 	}
 	if err != nil {
 		r.t.Fatal(err)

@@ -31,7 +31,7 @@ func FuzzPattern(f *testing.F) {
 				t.Errorf("%q of %q, which is %q: %v in linear time, %v by backtracking", pattern, value, linear, a, b)
 			}
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%q of %q took %v", pattern, value, took)
 		}
 	})

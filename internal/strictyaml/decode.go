@@ -16,7 +16,7 @@ type decoder struct{ doc *Document }
 // value sets v from n. lim are the limits of the field v.
 func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
 	if n.kind == broken {
-		d.doc.bad[path.String()] = true
+		d.doc.bad[path.String()], d.doc.unread[path.String()] = true, true
 		d.doc.broken++
 		return
 	}
@@ -55,9 +55,9 @@ func (d decoder) custom(n *node, v json.Unmarshaler, path Path) {
 	var mistyped *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mistyped):
-		d.doc.Problemf(path, "%s cannot be %s", path, d.doc.describe(n))
+		d.doc.misread(path, "%s cannot be %s", path, d.doc.describe(n))
 	case err != nil:
-		d.doc.Problemf(path, "%s: %v", path, err)
+		d.doc.misread(path, "%s: %v", path, err)
 	}
 }
 
@@ -66,7 +66,7 @@ func (d decoder) shorthand(n *node, short Shorthand, v reflect.Value, path Path)
 	switch n.kind {
 	case text:
 		if err := short.SetShort(n.text); err != nil {
-			d.doc.Problemf(path, "%s: %v", path, err)
+			d.doc.misread(path, "%s: %v", path, err)
 		}
 	case mapping:
 		d.structure(n, v, path)
@@ -91,13 +91,12 @@ func (d decoder) mistyped(n *node, path Path, want string) {
 	what := path.String()
 	if what == "" {
 		what = "the file"
-		defer func() { d.doc.bad[""] = true }() // suppress further problems with its keys
 	}
 	if n.kind == null {
-		d.doc.Problemf(path, "%s has no value; give it %s or remove the key", what, want)
+		d.doc.misread(path, "%s has no value; give it %s or remove the key", what, want)
 		return
 	}
-	d.doc.Problemf(path, "%s must be %s, not %s", what, want, d.doc.describe(n))
+	d.doc.misread(path, "%s must be %s, not %s", what, want, d.doc.describe(n))
 }
 
 func (d decoder) structure(n *node, v reflect.Value, path Path) {
@@ -156,6 +155,9 @@ func (d decoder) unknown(p pair, at Path, known shape) {
 }
 
 func (d decoder) missing(at Path) {
+	if d.doc.Reported(at[:len(at)-1]...) { // what was to be read in its place is wrong
+		return
+	}
 	add := "it"
 	if len(at) > 1 {
 		add = at.String()
@@ -190,7 +192,7 @@ func (d decoder) sliceOf(n *node, v reflect.Value, path Path, lim Limits) {
 		return
 	}
 	if lim.Required && len(n.items) == 0 {
-		d.doc.Problemf(path, "%s must not be empty", path)
+		d.doc.misread(path, "%s must not be empty", path)
 	}
 	made := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
 	for i, item := range n.items {
@@ -232,7 +234,7 @@ func (d decoder) scalar(n *node, v reflect.Value, path Path, lim Limits) {
 		v.SetFloat(f)
 		d.bounds(n, f, path, lim)
 	default:
-		d.doc.Problemf(path, "%s cannot be set from a file", path)
+		d.doc.misread(path, "%s cannot be set from a file", path)
 	}
 }
 
@@ -284,7 +286,7 @@ func (n *node) scalar() (string, bool) {
 // isOdd reports a problem if n is a number that JSON cannot represent.
 func (d decoder) isOdd(n *node, path Path) bool {
 	if n.odd {
-		d.doc.Problemf(path, "the number %s must be written in plain decimal digits; if it is a string, put it in quotes", n.text)
+		d.doc.misread(path, "the number %s must be written in plain decimal digits; if it is a string, put it in quotes", n.text)
 	}
 	return n.odd
 }
@@ -303,6 +305,6 @@ func (d decoder) hasOdd(n *node, path Path) bool {
 
 func (d decoder) bounds(n *node, number float64, path Path, lim Limits) {
 	if message := lim.checkNumber(number); message != "" {
-		d.doc.Problemf(path, "%s must be %s, not %s", path, message, n.text)
+		d.doc.misread(path, "%s must be %s, not %s", path, message, n.text)
 	}
 }

@@ -36,6 +36,7 @@ type Document struct {
 	root     *node
 	problems []*Error
 	bad      map[string]bool     // paths with a reported problem
+	unread   map[string]bool     // paths of values that could not be read
 	dropped  int                 // number of problems beyond maxProblems
 	broken   int                 // number of broken values that were to be decoded
 	written  func(string) string // a string of the parser as it is in the file
@@ -86,7 +87,7 @@ func ParsePath(text string) (p Path) {
 // returned by [Document.Err].
 func Parse(file string, data []byte) (*Document, error) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
-	d := &Document{file: file, lines: splitLines(text), bad: map[string]bool{}}
+	d := &Document{file: file, lines: splitLines(text), bad: map[string]bool{}, unread: map[string]bool{}}
 	if body := d.parse(text); body != nil {
 		c := converter{doc: d, anchors: map[string]*node{}}
 		d.root = c.node(body, 0)
@@ -135,7 +136,7 @@ func (d *Document) File() string { return d.file }
 
 // Forget releases the content of the file once it has been decoded. Problems and warnings
 // are kept.
-func (d *Document) Forget() { d.root, d.lines, d.bad = nil, nil, nil }
+func (d *Document) Forget() { d.root, d.lines, d.bad, d.unread = nil, nil, nil, nil }
 
 // Add adds a string under key to the mapping at path, creating that if necessary. It
 // returns false if there is no such mapping or the key exists.
@@ -240,10 +241,16 @@ func (d *Document) place(path Path) Position {
 	return d.At(path...)
 }
 
-// Problemf reports a problem with the value at path. It is dropped if one with that value,
-// or a surrounding one, was reported already.
+// Problemf reports a problem with the value at path. It is dropped if one with that value was
+// reported already, or if a surrounding one could not be read.
 func (d *Document) Problemf(path Path, format string, args ...any) {
 	d.report(d.place(path), path, ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// misread is like Problemf for a value that cannot be read, of which nothing is known.
+func (d *Document) misread(path Path, format string, args ...any) {
+	d.Problemf(path, format, args...)
+	d.unread[path.String()] = true
 }
 
 // KeyProblemf is like Problemf for the last key of path.
@@ -258,7 +265,7 @@ func (d *Document) NotSupported(path Path, what string) {
 
 func (d *Document) report(pos Position, path Path, class error, message string) {
 	for i := range len(path) + 1 {
-		if d.bad[path[:i].String()] {
+		if at := path[:i].String(); d.unread[at] || d.bad[at] && i == len(path) {
 			return
 		}
 	}

@@ -35,7 +35,7 @@ func FromJSON(key string, value json.RawMessage) (*Document, error) {
 }
 
 func parseJSON(file string, data []byte) (*Document, error) {
-	d := &Document{file: file, private: true, bad: map[string]bool{}}
+	d := &Document{file: file, private: true, bad: map[string]bool{}, unread: map[string]bool{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if !utf8.Valid(data) {
 		d.fail(after(valid(string(data))), ErrInvalid, "the file is not UTF-8 text; save it as UTF-8")

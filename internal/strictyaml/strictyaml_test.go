@@ -379,7 +379,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		start := time.Now()
 		got, err := decode("f.yaml", data)
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Fatalf("%d bytes took %v", len(data), took)
 		}
 		if err != nil {

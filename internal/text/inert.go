@@ -4,16 +4,11 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-
-	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // Inert returns s as a single line without control characters and characters that change
 // the text direction, and with commands to CI systems disabled.
 func Inert(s string) string {
-	if !defence.InertText {
-		return s
-	}
 	return disobeyed(strings.Map(func(r rune) rune {
 		if r == '\t' || unicode.IsGraphic(r) {
 			return r

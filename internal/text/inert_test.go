@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -63,8 +64,11 @@ func obeyed(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r
 func FuzzJSON(f *testing.F) {
 	f.Add("\x7f\u009b31m\u202e\U000e0001 ##[error]", []byte("{}"))
 	f.Add("###vso[", []byte("\xc2\xff["))
+	f.Add("\r\u2800", []byte("\x9b2J\n \u3000::error::\r::x\n::\u200berror::\x1b"))
 	f.Fuzz(func(t *testing.T, said string, other []byte) {
-		_ = through(t, other) // anything goes
+		if got := through(t, other); bytes.IndexFunc(got, obeyed) >= 0 || command.Match(got) || !utf8.Valid(got) {
+			t.Errorf("%q becomes %q", other, got)
+		}
 		var in, out any
 		text, err := json.MarshalIndent(map[string]any{said: []string{said}}, "", "  ")
 		if err != nil {
@@ -80,9 +84,30 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
+// What waza paints is forwarded, in whatever pieces it comes, and nothing that only resembles it.
+func TestPlainForwardsItsOwn(t *testing.T) {
+	own := []string{"\x1b[31m", "\x1b[0m"}
+	for said, want := range map[string]string{
+		"\x1b[31mbad\x1b[0m\x1b[31m":             "\x1b[31mbad\x1b[0m\x1b[31m",
+		"\x1b[3m\x1b[8mhidden\x1b[31;8m\x1b[31":  `\u001b[3m\u001b[8mhidden\u001b[31;8m\u001b[31`,
+		"\x1b\x1b[0m\x1b]0;owned\a\u009b31m\xff": "\\u001b\x1b[0m\\u001b]0;owned\\u0007\\u009b31m\ufffd",
+		"a\rb\r\n\u202ec\td\U000e0001":           `a\u000db\u000d` + "\n" + `\u202ec` + "\t" + `d\udb40\udc01`,
+		"  ::error::x\n# ##[b] a::b\n::9":        `  ::\u0065rror::x` + "\n# ##" + `\u005bb] a::b` + "\n::9",
+	} {
+		var pieces bytes.Buffer
+		p := text.NewPlain(&pieces, own...)
+		if _, err := io.Copy(p, iotest.OneByteReader(strings.NewReader(said))); err != nil || p.Close() != nil {
+			t.Fatal(err)
+		}
+		if got := text.PlainText(said, own...); got != want || pieces.String() != want {
+			t.Errorf("%q becomes %q, and in pieces %q; want %q", said, got, pieces.String(), want)
+		}
+	}
+}
+
 func through(t *testing.T, s []byte) []byte {
 	var got bytes.Buffer
-	out := text.InertJSON(&got)
+	out := text.NewPlain(&got)
 	_, err := io.Copy(out, iotest.OneByteReader(bytes.NewReader(s)))
 	if err != nil || out.Close() != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ package text
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,24 @@ func Quote(s string, most int) string {
 func FirstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return strings.TrimSpace(line)
+}
+
+// complaint matches a line of output that reports a problem.
+var complaint = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|cannot|can't|could not|unable|failed|missing|required|must be|not found|denied|refused|invalid|unknown|usage)\b`)
+
+// Telling returns the first line of a program's output that reports a problem, or the last line that
+// is not blank if there is none or the output has a Python traceback.
+func Telling(printed string) (line string) {
+	traceback := strings.Contains(printed, "Traceback (most recent call last)")
+	for l := range strings.Lines(printed) {
+		if l = strings.TrimSpace(l); l != "" {
+			line = l
+		}
+		if !traceback && complaint.MatchString(l) {
+			break
+		}
+	}
+	return line
 }
 
 // ShellWord quotes s as a single shell word if necessary.

@@ -8,8 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
-
-	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // Visible returns s on one line, with invisible characters escaped and line breaks as
@@ -32,7 +30,7 @@ func write(s string, breaks bool) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteByte(' ')
-		case defence.VisibleText && (Hidden(r) || !unicode.IsGraphic(r)):
+		case Hidden(r) || !unicode.IsGraphic(r):
 			fmt.Fprintf(&b, `\u{%X}`, r)
 		default:
 			b.WriteString(s[:size])
@@ -71,6 +69,25 @@ func Columns(s string) int {
 func Line(s string, columns int) string {
 	beginning, _ := Beginning(s, utf8.UTFMax*columns)
 	return Fit(Visible(beginning), columns)
+}
+
+// Ends returns s in the form of [Visible], in at most columns columns: if it is longer, its beginning and
+// its end, with an [Ellipsis] between them. Its cost does not depend on the length of s.
+func Ends(s string, columns int) string {
+	whole, isCut := Beginning(s, utf8.UTFMax*columns)
+	if whole = Visible(whole); !isCut && Columns(whole) <= columns {
+		return whole
+	}
+	end := s[max(0, len(s)-utf8.UTFMax*columns):]
+	end = Visible(strings.TrimLeftFunc(end, func(r rune) bool { return r == utf8.RuneError }))
+	for room := columns / 2; Columns(end) > room; {
+		_, rest, _, _ := uniseg.FirstGraphemeClusterInString(end, -1)
+		end = rest
+	}
+	if _, words, ok := strings.Cut(end, " "); ok {
+		end = words
+	}
+	return Fit(whole, columns-columns/2-1) + " " + end
 }
 
 // Lines returns the beginning of s in the form of [VisibleLines], in at most most bytes,

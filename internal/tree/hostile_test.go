@@ -16,13 +16,13 @@ import (
 // packed is the headers of a tree, in their order.
 func packed(t *testing.T, dir string) []tree.Entry {
 	t.Helper()
-	root, err := os.OpenRoot(dir)
+	root, err := os.OpenRoot(filepath.Dir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = root.Close() }()
 	var out bytes.Buffer
-	if err := tree.Pack(root, nil, &out); err != nil {
+	if err := tree.Pack(root, filepath.Base(dir), nil, &out); err != nil {
 		t.Fatal(err)
 	}
 	var entries []tree.Entry

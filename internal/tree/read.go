@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"path"
 	"strings"
@@ -38,8 +39,13 @@ func (e Entry) Kind() string {
 	return Special
 }
 
-// Cut returns why the content of a packed directory was omitted, or "".
+// Cut returns why the content of a packed file or directory was omitted, or "".
 func (e Entry) Cut() string { return e.PAXRecords[cutRecord] }
+
+// Closed reports whether the entry is the packed directory itself, which was closed to its owner.
+func (e Entry) Closed() bool { return e.Path == "." && isClosed(e.FileInfo().Mode()) }
+
+func isClosed(mode fs.FileMode) bool { return mode&0o500 != 0o500 }
 
 // HasHoles reports whether a file is sparse, so that it may be much larger than its tar.
 func (e Entry) HasHoles() bool {

@@ -6,6 +6,7 @@ package tree
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -78,30 +79,73 @@ const MaxDepth = 128
 // cutRecord is the PAX record of a directory with the reason why its content was omitted.
 const cutRecord = "WAZA.cut"
 
-// Pack writes the tree under root as tar. Links are packed as links and never followed;
-// sockets, devices and pipes are packed as empty entries. Links to a path in omit are
-// omitted, as are directories that contain nothing else. Unreadable files are made readable
-// first, so that nothing can be hidden by its mode. The content of a directory that is
-// deeper than [MaxDepth] or cannot be listed is omitted; [Entry.Cut] says why. If root itself is
-// closed to its owner, the error is fs.ErrPermission, whoever the caller is.
-func Pack(root *os.Root, omit []string, w io.Writer) error {
+// Pack writes the tree of the directory at a path under root as tar. Links are packed as links and
+// never followed; sockets, devices and pipes are packed as empty entries. Links to a path in omit
+// are omitted, as are directories that contain nothing else.
+//
+// Nothing in the tree can hide it. What its owner may not read is made readable first: the
+// directory itself, those above it, and what is in it. If the directory itself was closed, the first
+// entry is "./" with the mode that it had; see [Entry.Closed]. What still cannot be read is packed
+// without its content, as are directories that are deeper than [MaxDepth]; [Entry.Cut] says why. So
+// the only errors are those of w, of the disk, and that there is no directory at the path.
+func Pack(root *os.Root, name string, omit []string, w io.Writer) error {
 	p := &packer{omit: omit, out: tar.NewWriter(w)}
-	if info, err := root.Stat("."); err == nil && info.Mode()&0o500 != 0o500 {
-		return fmt.Errorf("%w: its mode is %v", fs.ErrPermission, info.Mode())
+	info, err := reach(root, name)
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
 	}
-	names, err := list(root)
 	if err != nil {
-		return unlessGone(err)
+		return err
 	}
-	if err := p.all(root, ".", names, 1); err != nil {
+	if err := p.top(found{root, name, "./", info}); err != nil {
 		return err
 	}
 	return p.out.Close()
 }
 
+// reach returns what is at a path, without following a link there. It makes the directories above
+// searchable for their owner.
+func reach(root *os.Root, name string) (fs.FileInfo, error) {
+	info, err := root.Lstat(name)
+	if !errors.Is(err, fs.ErrPermission) || name == "." || !defence.RestoredRights {
+		return info, err
+	}
+	above := path.Dir(name)
+	info, err = reach(root, above)
+	if err != nil {
+		return nil, err
+	}
+	_ = unlock(found{root, above, above, info}, 0o700)
+	return root.Lstat(name)
+}
+
+// top packs what is in the directory that is to be packed.
+func (p *packer) top(f found) error {
+	if f.closed() && !defence.RestoredRights {
+		return fs.ErrPermission
+	}
+	dir, names, err := enter(f)
+	if err != nil && !defence.EveryName {
+		return err
+	}
+	if err != nil {
+		return p.unread(f, err)
+	}
+	defer func() { _ = dir.Close() }()
+	if f.closed() {
+		if err := p.header(f.path, f.info, "", ""); err != nil {
+			return err
+		}
+	}
+	return p.all(dir, ".", names, 1)
+}
+
+// closed reports whether a directory is closed to its owner.
+func (f found) closed() bool { return isClosed(f.info.Mode()) }
+
 // PackOne writes the file, directory or link at a path under root as a tar with one entry;
 // a directory without its content. If nothing exists there the tar is empty. If the path
-// leads through a link the tar has that link.
+// leads through a link the tar has that link. Like [Pack], it makes readable what it may.
 func PackOne(root *os.Root, name string, w io.Writer) error {
 	p := &packer{out: tar.NewWriter(w)}
 	if err := p.one(root, strings.TrimPrefix(path.Clean("/"+name), "/")); err != nil {
@@ -110,45 +154,11 @@ func PackOne(root *os.Root, name string, w io.Writer) error {
 	return p.out.Close()
 }
 
-// Writer writes files as one tar, each as it is added.
-type Writer struct{ packer *packer }
-
-// NewWriter returns a Writer that writes to w.
-func NewWriter(w io.Writer) *Writer { return &Writer{&packer{out: tar.NewWriter(w)}} }
-
-// Add writes the regular file at a path under root by another name, or a directory without its
-// content. It follows links that do not lead out of root. It skips what is not there.
-func (w *Writer) Add(root *os.Root, name, as string) error {
-	info, err := root.Stat(name)
-	if err != nil {
-		return unlessGone(err)
-	}
-	if info.IsDir() {
-		return w.packer.header(as+"/", info, "", "")
-	}
-	return w.packer.file(found{root, name, as, info})
-}
-
-// AddBytes writes a file that holds content.
-func (w *Writer) AddBytes(as string, content []byte) error {
-	err := w.packer.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: as, Mode: 0o600, Size: int64(len(content))})
-	if err == nil {
-		_, err = w.packer.out.Write(content)
-	}
-	return err
-}
-
-// Flush writes what is held back of the last file.
-func (w *Writer) Flush() error { return w.packer.out.Flush() }
-
-// Close ends the tar.
-func (w *Writer) Close() error { return w.packer.out.Close() }
-
 func (p *packer) one(root *os.Root, name string) error {
 	steps := strings.Split(name, "/")
 	for i := range steps {
 		at := path.Join(steps[:i+1]...)
-		info, err := root.Lstat(at)
+		info, err := reach(root, at)
 		switch {
 		case errors.Is(err, syscall.ENOTDIR):
 			return nil
@@ -182,20 +192,45 @@ type found struct {
 // all packs the entries of a directory.
 func (p *packer) all(dir *os.Root, at string, names []string, depth int) error {
 	for _, name := range names {
-		info, err := dir.Lstat(name)
-		if err == nil {
-			err = p.entry(found{dir, name, path.Join(at, name), info}, depth)
+		f := found{dir: dir, name: name, path: path.Join(at, name)}
+		var err error
+		if f.info, err = dir.Lstat(name); err == nil {
+			err = p.entry(f, depth)
+		} else {
+			err = p.unread(f, err)
 		}
-		if unlessGone(err) != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// list returns the sorted names in a directory. fs.ReadDir would reject directories whose
+// unread packs what cannot be read, without content. It skips what was removed meanwhile, and
+// returns an error of the disk, which no program causes.
+func (p *packer) unread(f found, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if errors.Is(err, syscall.EIO) || !defence.ReadableRest {
+		return err
+	}
+	why := "cannot be read: " + err.Error()
+	if cause := new(fs.PathError); errors.As(err, &cause) {
+		why = "cannot be read: " + cause.Err.Error()
+	}
+	switch {
+	case f.info == nil:
+		return p.write(&tar.Header{Typeflag: tar.TypeReg, Name: f.path}, why)
+	case f.info.IsDir():
+		return p.header(strings.TrimSuffix(f.path, "/")+"/", f.info, "", why)
+	}
+	return p.write(&tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: int64(f.info.Mode().Perm())}, why)
+}
+
+// Names returns the sorted names in a directory. fs.ReadDir would reject directories whose
 // own name is not UTF-8.
-func list(dir *os.Root) ([]string, error) {
+func Names(dir *os.Root) ([]string, error) {
 	file, err := dir.Open(".")
 	if err != nil {
 		return nil, err
@@ -237,14 +272,11 @@ func (p *packer) dir(f found, depth int) error {
 		return p.header(f.path+"/", f.info, "", fmt.Sprintf("is deeper than %d directories", MaxDepth))
 	}
 	dir, names, err := enter(f)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil && !defence.EveryName {
 		return err
 	}
 	if err != nil {
-		return p.header(f.path+"/", f.info, "", "cannot be listed: "+err.Error())
+		return p.unread(f, err)
 	}
 	defer func() { _ = dir.Close() }()
 	if p.onlyOmitted(dir, names) {
@@ -258,14 +290,12 @@ func (p *packer) dir(f found, depth int) error {
 
 // enter opens and lists a directory.
 func enter(f found) (*os.Root, []string, error) {
-	if err := unlock(f, 0o700); err != nil {
-		return nil, nil, err
-	}
+	locked := unlock(f, 0o700)
 	dir, err := f.dir.OpenRoot(f.name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, cmp.Or(locked, err)
 	}
-	names, err := list(dir)
+	names, err := Names(dir)
 	if err != nil {
 		_ = dir.Close()
 	}
@@ -299,7 +329,7 @@ func (p *packer) onlyOmitted(dir *os.Root, names []string) bool {
 func (p *packer) link(f found) error {
 	target, err := f.dir.Readlink(f.name)
 	if err != nil {
-		return unlessGone(err)
+		return p.unread(f, err)
 	}
 	if slices.Contains(p.omit, target) {
 		return nil
@@ -325,32 +355,51 @@ func (p *packer) followed(f found) error {
 }
 
 // file packs a regular file. One that grows or shrinks meanwhile is truncated or padded to
-// its original size.
+// its original size. One that cannot be read to its end has a second entry, which says so.
 func (p *packer) file(f found) error {
-	if err := unlock(f, 0o400); err != nil {
-		return unlessGone(err)
-	}
+	locked := unlock(f, 0o400)
 	flags := os.O_RDONLY
 	if defence.UnopenedPipes {
 		flags |= syscall.O_NONBLOCK // a pipe that replaced the file would block
 	}
 	file, err := f.dir.OpenFile(f.name, flags, 0)
 	if err != nil {
-		return unlessGone(err)
+		return p.unread(f, cmp.Or(locked, err))
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return err
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("something else is there by now")
+	}
+	if err != nil {
+		return p.unread(f, err)
 	}
 	if err := p.header(f.path, info, "", ""); err != nil {
 		return err
 	}
-	n, err := io.CopyN(p.out, file, info.Size())
-	if errors.Is(err, io.EOF) {
-		_, err = io.CopyN(p.out, zeros{}, info.Size()-n)
+	content := &reading{file: file}
+	n, err := io.CopyN(p.out, content, info.Size())
+	if content.err == nil && !errors.Is(err, io.EOF) {
+		return err
 	}
-	return err
+	if _, err := io.CopyN(p.out, zeros{}, info.Size()-n); err != nil || content.err == nil {
+		return err
+	}
+	return p.unread(f, content.err)
+}
+
+// reading is a file that remembers why it cannot be read.
+type reading struct {
+	file *os.File
+	err  error
+}
+
+func (r *reading) Read(p []byte) (int, error) {
+	n, err := r.file.Read(p)
+	if !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
 }
 
 func (p *packer) header(name string, info fs.FileInfo, target, cut string) error {
@@ -358,10 +407,15 @@ func (p *packer) header(name string, info fs.FileInfo, target, cut string) error
 	if err != nil {
 		return err
 	}
-	header.Name = strings.TrimPrefix(name, "./")
+	header.Name = name
 	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", ""
-	header.Format = tar.FormatPAX
 	header.ModTime = info.ModTime().Truncate(time.Second)
+	return p.write(header, cut)
+}
+
+// write writes a header, with the reason why content was omitted, if it was.
+func (p *packer) write(header *tar.Header, cut string) error {
+	header.Format = tar.FormatPAX
 	if cut != "" {
 		header.PAXRecords = map[string]string{cutRecord: cut}
 	}

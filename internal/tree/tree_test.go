@@ -31,7 +31,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		_ = tree.Unpack(root, bytes.NewReader(content), nil)
-		_ = tree.Pack(root, nil, io.Discard)
+		_ = tree.Pack(root, ".", nil, io.Discard)
 		_ = root.Close()
 		err = filepath.WalkDir(outer, func(path string, _ fs.DirEntry, err error) error {
 			if path != outer && path != dir && !strings.HasPrefix(path, dir+"/") {

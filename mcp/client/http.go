@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/mirror"
 	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
@@ -50,7 +51,7 @@ func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.
 		answer, err = c.exchange(ctx, id, request)
 		return err
 	}
-	if c.answered {
+	if c.answered || c.once {
 		err = try()
 	} else {
 		err = c.retry(ctx, try)
@@ -112,7 +113,10 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 		return jsonrpc.Message{}, err
 	}
 	m, ok := answers(body.Bytes, id)
-	if refused := m.Error != nil && m.Method == "" && m.ID.Key == ""; ok || refused && response.StatusCode >= 400 {
+	if gone := response.StatusCode == http.StatusNotFound && c.session != "" && c.answered; gone && c.once {
+		return jsonrpc.Message{}, errGone
+	}
+	if ok || isRefusal(m) && (c.once || response.StatusCode >= 400) {
 		return m, nil
 	}
 	text := fmt.Sprintf("HTTP %d %s without an answer", response.StatusCode, http.StatusText(response.StatusCode))
@@ -123,6 +127,14 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 		text += "; is " + c.server.Upstream.URL.Path + " the path of its endpoint?"
 	}
 	return jsonrpc.Message{}, transport.HTTPError{Status: response.StatusCode, Text: text}
+}
+
+// errGone means that the server has ended the session.
+var errGone = errors.New("HTTP 404 in a session")
+
+// isRefusal reports whether m is an error that names no request.
+func isRefusal(m jsonrpc.Message) bool {
+	return m.Error != nil && m.Method == "" && m.ID.Key == ""
 }
 
 // readStream returns the response from an event stream.
@@ -146,7 +158,7 @@ func (c *httpConn) readStream(ctx context.Context, response *http.Response, id s
 			return jsonrpc.Message{}, err
 		}
 		m, ok := answers(data, id)
-		if ok {
+		if ok || c.once && isRefusal(m) {
 			return m, nil
 		}
 		other = cmp.Or(stray(m, id), other)
@@ -172,7 +184,7 @@ func (c *httpConn) post(ctx context.Context, message string) (*http.Response, er
 		if m, err := jsonrpc.ReadOne([]byte(message)); err == nil && m.Method != "" {
 			r.Header.Set("Mcp-Method", m.Method)
 			if name := nameOf(m); name != "" {
-				r.Header.Set("Mcp-Name", name)
+				r.Header.Set("Mcp-Name", mirror.Encode(name))
 			}
 		}
 	}
@@ -192,7 +204,7 @@ func nameOf(m jsonrpc.Message) string {
 
 func (c *httpConn) request(ctx context.Context, method string) *http.Request {
 	r := c.server.Upstream.Request(ctx, method)
-	r.Header.Set("User-Agent", "waza")
+	r.Header.Set("User-Agent", c.name)
 	if c.session != "" {
 		r.Header.Set(headerSession, c.session)
 	}
@@ -251,6 +263,9 @@ func (o *options) failure(ctx context.Context, err error) error {
 	up := o.server.Upstream
 	if _, ended := o.program.Ended(); ended {
 		return o.exited()
+	}
+	if errors.Is(err, errGone) {
+		return o.fail(ErrGone, nil)
 	}
 	if answer, ok := errors.AsType[transport.HTTPError](err); ok && isUnauthorized(answer.Status) {
 		return o.fail(ErrUnauthorized, o.authorizationAdvice(answer.Status))

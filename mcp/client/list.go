@@ -65,15 +65,11 @@ func (s *Session) declares(k catalog.Kind) bool {
 // partial list are in the list.
 func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Kind: k, Entries: []catalog.Entry{}}
-	method, at := methodOf(k)
+	_, at := methodOf(k)
 	seen := map[string]bool{}
 	cursor := ""
 	for range maxPages {
-		page := params{}
-		if cursor != "" {
-			page["cursor"] = cursor
-		}
-		m, err := s.request(ctx, method, page)
+		m, err := s.Page(ctx, k, cursor)
 		if err != nil {
 			return l, err
 		}
@@ -97,6 +93,16 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	}
 	l.Partial = fmt.Sprintf("more than %d pages", maxPages)
 	return l, nil
+}
+
+// Page requests a page of a list, the first if cursor is empty, and returns the answer as it came.
+func (s *Session) Page(ctx context.Context, k catalog.Kind, cursor string) (jsonrpc.Message, error) {
+	method, _ := methodOf(k)
+	page := params{}
+	if cursor != "" {
+		page["cursor"] = cursor
+	}
+	return s.request(ctx, method, page)
 }
 
 // methodOf returns the method that requests a list, and the list's key in the result.

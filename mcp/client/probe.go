@@ -24,6 +24,7 @@ var (
 	ErrNoAnswer     = errors.New("did not answer in time")
 	ErrUnreachable  = errors.New("cannot be reached")
 	ErrRefused      = errors.New("answered with an error")
+	ErrGone         = errors.New("has ended the session")
 	ErrUnauthorized = errors.New("requires authorization")
 	ErrTools        = errors.New("lacks tools that the agent is to see")
 )

@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
+	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
@@ -41,7 +43,7 @@ type Session struct {
 	era     Era
 	info    catalog.Server  // as the server describes itself
 	hello   json.RawMessage // result of the first request
-	asked   int             // number of requests
+	asked   int             // the last request's id
 	ignores bool            // the server ignores unknown requests
 }
 
@@ -78,7 +80,7 @@ func Continue(ctx context.Context, s transport.Server, proc process.Process, era
 	if err != nil {
 		return nil, err
 	}
-	return &Session{options: o, conn: c, era: era}, nil
+	return &Session{options: o, conn: c, era: era, asked: firstID}, nil
 }
 
 // Inspect opens a session as [Open] does and records every message as a frame. The limits
@@ -90,9 +92,47 @@ func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, e
 	return o.open(ctx)
 }
 
+// Join opens a session for an agent of that name, over HTTP: one without sessions of the protocol if
+// the server supports that, unless it is early, which means that it is known not to. Requests are
+// not repeated. Errors are of type [*Error]. The caller must close the session.
+func Join(ctx context.Context, s transport.Server, name string, early bool) (*Session, error) {
+	o := newOptions(s, nil)
+	o.name, o.once, o.refusal = name, true, "the agent answers no requests of servers"
+	o.server.Message = transport.DefaultMessage
+	asked := 0
+	if !early {
+		short, cancel := context.WithTimeout(ctx, maxDiscovery)
+		defer cancel()
+		joined, err := o.begin(short, EraStateless, 0)
+		if err == nil && joined.supports(statelessVersion) {
+			return joined, nil
+		}
+		if err == nil {
+			joined.Close()
+		}
+		asked = 1
+	}
+	return o.begin(ctx, EraSessions, asked)
+}
+
+// maxDiscovery is how long a server gets to answer server/discover, which some ignore.
+const maxDiscovery = 5 * time.Second
+
+// supports reports whether the server offers a version of the protocol without sessions.
+func (s *Session) supports(version string) bool {
+	for v := range jsontext.Elements(jsontext.Member(s.hello, "supportedVersions")) {
+		if jsontext.Word(v) == version {
+			return true
+		}
+	}
+	return false
+}
+
 // options configures a session.
 type options struct {
 	server transport.Server
+	name   string // of the client
+	once   bool   // the first request is not repeated, and ids are small
 	events *transport.Events
 	// log records the messages of the session. If it fails for one from the server, the
 	// session ends.
@@ -109,7 +149,7 @@ const maxMessage = 16 << 20
 func newOptions(s transport.Server, rec transport.EventRecorder) *options {
 	s = s.WithDefaults()
 	s.Message = min(s.Message, maxMessage)
-	o := &options{server: s, events: transport.NewEvents(rec, s.Name), log: func(evidence.Direction, []byte) error { return nil }, stray: &bounded.Ends{Head: 512, Tail: 512}}
+	o := &options{server: s, name: "waza", events: transport.NewEvents(rec, s.Name), log: func(evidence.Direction, []byte) error { return nil }, stray: &bounded.Ends{Head: 512, Tail: 512}}
 	if s.Upstream != nil && s.Upstream.Process != nil {
 		o.program = &s.Upstream.Process.Program
 	}
@@ -119,18 +159,18 @@ func newOptions(s transport.Server, rec transport.EventRecorder) *options {
 func (o *options) open(ctx context.Context) (*Session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("startup_timeout is %v", o.server.Start))
 	defer cancel()
-	s, err := o.begin(ctx, EraSessions)
+	s, err := o.begin(ctx, EraSessions, firstID)
 	if errors.Is(err, ErrRefused) {
-		if s, second := o.begin(ctx, EraStateless); second == nil {
+		if s, second := o.begin(ctx, EraStateless, firstID); second == nil {
 			return s, nil
 		}
 	}
 	return s, err // the first error is more useful: few servers support only discover
 }
 
-// begin opens a session of the given era.
-func (o options) begin(ctx context.Context, era Era) (_ *Session, err error) {
-	s := &Session{options: &o, era: era}
+// begin opens a session of the given era, after asked requests.
+func (o options) begin(ctx context.Context, era Era, asked int) (_ *Session, err error) {
+	s := &Session{options: &o, era: era, asked: asked}
 	if o.server.Streamable() {
 		s.conn = &httpConn{options: &o, era: era}
 	} else if s.conn, err = openLines(ctx, &o, nil); err != nil {
@@ -159,11 +199,11 @@ func (o *options) exited() error {
 // params holds the parameters of a request.
 type params map[string]any
 
-func clientInfo() params { return params{"name": "waza", "version": "1"} }
+func (o *options) clientInfo() params { return params{"name": o.name, "version": "1"} }
 
 // handshake sends the first request and reads the server's identity.
 func (s *Session) handshake(ctx context.Context) error {
-	method, given := "initialize", params{"protocolVersion": sessionsVersion, "capabilities": params{}, "clientInfo": clientInfo()}
+	method, given := "initialize", params{"protocolVersion": sessionsVersion, "capabilities": params{}, "clientInfo": s.clientInfo()}
 	if s.era == EraStateless {
 		method, given = "server/discover", params{}
 	}
@@ -184,19 +224,22 @@ func (s *Session) handshake(ctx context.Context) error {
 // request sends a request. It may modify given.
 func (s *Session) request(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	s.asked++
-	id := firstID + s.asked
 	if s.era == EraStateless {
-		given["_meta"] = params{
+		meta := params{
 			"io.modelcontextprotocol/protocolVersion":    statelessVersion,
-			"io.modelcontextprotocol/clientInfo":         clientInfo(),
+			"io.modelcontextprotocol/clientInfo":         s.clientInfo(),
 			"io.modelcontextprotocol/clientCapabilities": params{},
 		}
+		if more, ok := given["_meta"].(map[string]any); ok {
+			maps.Copy(meta, more)
+		}
+		given["_meta"] = meta
 	}
-	raw, err := jsonrpc.Request(id, method, given)
+	raw, err := jsonrpc.Request(s.asked, method, given)
 	if err != nil {
 		return jsonrpc.Message{}, fmt.Errorf("%s: %w", method, err)
 	}
-	return s.conn.ask(ctx, strconv.Itoa(id), string(raw))
+	return s.conn.ask(ctx, strconv.Itoa(s.asked), string(raw))
 }
 
 // firstID is far from the ids of an agent whose conversation a session continues.
@@ -240,6 +283,22 @@ func describe(e []byte) string {
 func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (jsonrpc.Message, error) {
 	return s.get(ctx, "tools/call", params{"name": tool}, arguments)
 }
+
+// Ask calls a tool for an agent and returns the answer as it came. arguments is a JSON object or
+// empty, meta the request's _meta. The answer's id may be of another type than the request's.
+func (s *Session) Ask(ctx context.Context, tool string, arguments json.RawMessage, meta map[string]any) (jsonrpc.Message, error) {
+	given := params{"name": tool}
+	if len(arguments) > 0 {
+		given["arguments"] = arguments
+	}
+	if meta != nil {
+		given["_meta"] = meta
+	}
+	return s.request(ctx, "tools/call", given)
+}
+
+// Stateless reports whether the session is one without sessions of the protocol.
+func (s *Session) Stateless() bool { return s.era == EraStateless }
 
 // Read reads a resource. Its errors are those of [Session.Call].
 func (s *Session) Read(ctx context.Context, uri string) (jsonrpc.Message, error) {

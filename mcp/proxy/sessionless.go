@@ -1,13 +1,12 @@
 package proxy
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/mirror"
 )
 
 // statelessVersion is the first protocol revision without sessions.
@@ -76,7 +75,7 @@ func (b *bridge) checkSessionless(h http.Header, in inbound) *refusal {
 		}
 		value := h.Get(pair.header)
 		if pair.encoded {
-			value, _ = decodeHeader(value)
+			value, _ = mirror.Decode(value)
 		}
 		if value != pair.body {
 			return headerMismatch(fmt.Sprintf("%s %q does not match the body's %q", pair.header, value, pair.body))
@@ -92,7 +91,7 @@ func (b *bridge) checkMirrored(h http.Header, raw []byte, m message) *refusal {
 		return nil
 	}
 	for _, mirrored := range b.mirrors.of(m.name) {
-		if wrong := mirrored.check(h, jsontext.Member(jsontext.Member(raw, "params"), "arguments")); wrong != "" {
+		if wrong := checkMirrored(mirrored, h, jsontext.Member(jsontext.Member(raw, "params"), "arguments")); wrong != "" {
 			return headerMismatch(wrong)
 		}
 	}
@@ -110,29 +109,4 @@ func mirroredName(m message) string {
 		return m.name
 	}
 	return ""
-}
-
-// decodeHeader decodes a header value, which is base64 if plain text cannot represent it.
-// It returns false if the encoding is invalid, or if an unencoded value has characters that
-// must be encoded.
-func decodeHeader(value string) (string, bool) {
-	inner, ok := strings.CutPrefix(value, "=?base64?")
-	if ok {
-		inner, ok = strings.CutSuffix(inner, "?=")
-	}
-	if !ok {
-		return value, isPlainHeader(value)
-	}
-	decoded, err := base64.StdEncoding.DecodeString(inner)
-	if err != nil {
-		return "", false
-	}
-	return string(decoded), true
-}
-
-// isPlainHeader reports whether a value consists of visible ASCII, spaces and tabs.
-func isPlainHeader(value string) bool {
-	return strings.IndexFunc(value, func(r rune) bool {
-		return r != '\t' && (r < ' ' || r > '~')
-	}) < 0
 }

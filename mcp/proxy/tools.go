@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/mirror"
 )
 
 const (
@@ -92,7 +93,7 @@ func (f toolFilter) hiddenByHeader(h http.Header, env envelope) bool {
 	calls := slices.Contains(h.Values(headerMethod), methodCallTool) ||
 		slices.ContainsFunc(env.messages, func(m message) bool { return m.method == methodCallTool })
 	return calls && slices.ContainsFunc(h.Values(headerName), func(value string) bool {
-		name, ok := decodeHeader(value)
+		name, ok := mirror.Decode(value)
 		return !ok || !f[name]
 	})
 }

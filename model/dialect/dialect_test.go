@@ -159,3 +159,27 @@ func TestErrors(t *testing.T) {
 		t.Error("a page was read as an answer")
 	}
 }
+
+// A maximum of another API limits nothing, since the provider ignores it.
+func TestReadAsking_Maxima(t *testing.T) {
+	own := map[Name]string{
+		Chat: `{"max_tokens": 5, "max_completion_tokens": 7}`, Responses: `{"max_output_tokens": 7}`,
+		Messages: `{"max_tokens": 7}`, Generate: `{"generationConfig": {"maxOutputTokens": 7}}`,
+	}
+	foreign := map[Name][]string{
+		Chat:      {`{"max_output_tokens": 1}`, `{"maxOutputTokens": 1}`, `{"generationConfig": {"maxOutputTokens": 1, "max_tokens": 1}}`},
+		Responses: {`{"max_tokens": 1}`, `{"max_completion_tokens": 1}`, `{"generationConfig": {"maxOutputTokens": 1}}`},
+		Messages:  {`{"max_output_tokens": 1}`, `{"max_completion_tokens": 1}`},
+		Generate:  {`{"maxOutputTokens": 1}`, `{"max_tokens": 1}`, `{"generationConfig": {"maxTokens": 1}}`},
+	}
+	for of, body := range own {
+		if asked, err := ReadAsking(of, []byte(body)); err != nil || asked.MaxTokens != 7 {
+			t.Errorf("%s: %s asks for %+v, %v", of, body, asked, err)
+		}
+		for _, body := range foreign[of] {
+			if asked, err := ReadAsking(of, []byte(body)); err != nil || asked.MaxTokens != 0 {
+				t.Errorf("%s: %s asks for %+v, %v", of, body, asked, err)
+			}
+		}
+	}
+}

@@ -72,3 +72,29 @@ func checkUses(t *testing.T, uses []Use) {
 		}
 	}
 }
+
+// FuzzReadAsking checks that what a request asks for is at least what each reader of it would find.
+func FuzzReadAsking(f *testing.F) {
+	for _, body := range []string{
+		`{"model":"m","n":2,"max_tokens":7,"tools":[{"type":"function"}]}`, `{"generationConfig":{"candidateCount":3,"max_output_tokens":9}}`,
+		`{"n":1,"N":2}`, `{"background":true}`, `{"tools":{"type":"x"},"modalities":1,"n":null}`, `[]`, ` `, "{\"n\xff\":2}",
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		asked, err := ReadAsking(Chat, body)
+		if err != nil {
+			return
+		}
+		var read struct {
+			N         int64 `json:"n"`
+			MaxTokens int64 `json:"max_tokens"`
+		}
+		if err := json.Unmarshal(body, &read); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if asked.Answers < max(1, read.N) || asked.MaxTokens < read.MaxTokens {
+			t.Errorf("%s asks for %+v", body, asked)
+		}
+	})
+}

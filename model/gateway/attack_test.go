@@ -8,9 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
@@ -74,7 +78,7 @@ func TestAttacksOnTheRoute(t *testing.T) {
 // TestTurnsInOtherLetters checks that a model's turn is one however its path is written.
 func TestTurnsInOtherLetters(t *testing.T) {
 	t.Parallel()
-	s := over(t, say(answered))
+	s := over(t, say(answered), func(p *Provider, _ *eval.ModelLimits) { p.Kind = "" })
 	for _, path := range []string{"/p/chat/%63ompletions", "/%70/%63hat/completions", "/p/models/m%3AgenerateContent"} {
 		if answer, _, err := s.post(t, path, question); err != nil || answer.StatusCode != http.StatusOK {
 			t.Errorf("%s: %v, %v", path, answer, err)
@@ -84,6 +88,131 @@ func TestTurnsInOtherLetters(t *testing.T) {
 		if c.Dialect == "" || c.Model != "m" {
 			t.Errorf("%s is no turn of a model: %+v", c.Path, c)
 		}
+	}
+}
+
+// TestParts checks which requests reach a provider of each kind.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ passed, refused []string }{
+		eval.KindOpenAI: {
+			[]string{"POST /chat/completions", "POST /v1/responses", "POST /responses/input_tokens", "GET /models", "GET /v1/models/ft:m"},
+			[]string{
+				"POST /organization/admin_api_keys/responses", "POST /x/chat/completions", "POST /threads/t/messages", "POST /messages",
+				"HEAD /models", "GET /chat/completions", "GET /chat/completions/c", "POST /chat/completions/c", "DELETE /chat/completions/c", "GET /responses/r", "POST /responses/r/cancel",
+				"POST /responses/compact", "POST /conversations/c/responses", "POST /batches", "POST /files", "POST /embeddings", "POST /images/generations", "POST /audio/speech",
+				"GET /realtime", "POST /fine_tuning/jobs", "POST /threads/runs", "POST /assistants", "POST /completions", "DELETE /models/ft:m", "GET /models/m/x",
+				"POST /Chat/Completions", "POST /chat/completions;x", "POST /v1/v1/responses", "POST /moderations", "GET /usage", "POST /chat/completions%20", "POST /models/m:generateContent",
+			},
+		},
+		eval.KindAnthropic: {
+			[]string{"POST /v1/messages?beta=true", "POST /v1/messages/count_tokens", "GET /v1/models?limit=5"},
+			[]string{
+				"POST /v1/messages/batches", "GET /v1/messages/batches/b/results", "POST /v1/files", "POST /v1/organizations/x/messages", "POST /v1/complete", "GET /v1/messages",
+				"POST /v1/chat/completions", "POST /v1/skills", "GET /v1/organizations/api_keys", "POST /v1/experimental/generate_prompt",
+			},
+		},
+		eval.KindGoogle: {
+			[]string{"POST /v1beta/models/m:streamGenerateContent?alt=sse", "POST /v1beta/models/m%3AgenerateContent", "POST /v1beta/tunedModels/m:generateContent", "POST /v1beta/models/m:countTokens", "GET /v1beta/models"},
+			[]string{
+				"POST /v1beta/models/m:batchGenerateContent", "POST /v1beta/models/m:predictLongRunning", "POST /v1beta/models/m:embedContent", "POST /v1beta/cachedContents",
+				"POST /v1beta/batches/b:generateContent", "POST /v1beta/models/a:b:generateContent", "GET /v1beta/operations/o", "DELETE /v1beta/tunedModels/m", "POST /upload/v1beta/files",
+				"POST /v1beta/models/m:GenerateContent", "POST /v1beta/projects/p/models/m:generateContent", "GET /v1beta/models/m:generateContent",
+			},
+		},
+		eval.KindAzure: {
+			[]string{"POST /deployments/d/chat/completions?api-version=1", "POST /openai/deployments/d/chat/completions", "POST /v1/responses", "POST /openai/v1/responses", "GET /openai/models"},
+			[]string{"POST /deployments/d/extensions/chat/completions", "POST /deployments/d/images/generations", "PUT /deployments/d", "POST /deployments/a/b/chat/completions", "POST /batches", "POST /files/chat/completions"},
+		},
+	}
+	for kind, test := range tests {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			reached := 0
+			s := over(t, func(w http.ResponseWriter, r *http.Request) { reached++; say(answered)(w, r) }, func(p *Provider, _ *eval.ModelLimits) { p.Kind = kind })
+			for i, request := range slices.Concat(test.passed, test.refused) {
+				method, path, _ := strings.Cut(request, " ")
+				body := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(question), question)
+				status, before := s.raw(t, method+" /p"+path+" HTTP/1.1\r\nHost: model\r\nConnection: close\r\n"+body), reached-1
+				if passed := i < len(test.passed); passed != (before == i) || passed != (status == http.StatusOK) {
+					t.Errorf("%s: %d", request, status)
+				}
+			}
+		})
+	}
+}
+
+// TestHeadersAndParameters checks that nothing in a request has it taken for another, or paid for
+// by somebody else.
+func TestHeadersAndParameters(t *testing.T) {
+	t.Parallel()
+	var got *http.Request
+	s := over(t, func(w http.ResponseWriter, r *http.Request) { got = r.Clone(r.Context()); say(answered)(w, r) })
+	query := "?beta=true&$httpMethod=DELETE&_method=DELETE&%24alt=media&ALT=x&key=k&%6bey=k&oauth_token=x&quotaUser=u&userProject=p&callback=f&limit=%35;x=1"
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+chat+query, strings.NewReader(question))
+	for _, name := range []string{
+		"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Host", "X-Forwarded-For", "Forwarded", "Via",
+		"OpenAI-Organization", "OpenAI-Project", "X-Goog-User-Project", "Anthropic-Organization", "Authorization", "Proxy-Authorization", "X-Api-Key", "x_api_key", "Api_Key", "Cookie", "Cookie2",
+		"Idempotency-Key", "Range", "If-None-Match", "Origin", "Referer", "Expect-Ct", "X-Amz-Target", "Upgrade-Insecure-Requests", "Accept-Charset", "Content-Location",
+	} {
+		r.Header[name] = []string{"of-the-agent"}
+	}
+	r.Header.Set("Content-Type", "application/json; charset=utf-7")
+	r.Header.Set("Connection", "Authorization, X-Api-Key")
+	for _, name := range []string{"Anthropic-Version", "Anthropic-Beta", "Openai-Beta", "X-Stainless-Lang", "X-Goog-Api-Client", "User-Agent", "Accept"} {
+		r.Header.Set(name, "for-the-provider")
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if got.URL.RawQuery != "beta=true&limit=5%3Bx%3D1" {
+		t.Errorf("the provider gets the query %q", got.URL.RawQuery)
+	}
+	for name, values := range got.Header {
+		switch {
+		case strings.Contains(fmt.Sprint(values), "of-the-agent"):
+			t.Errorf("the provider gets %s: %q", name, values)
+		case strings.Contains(fmt.Sprint(values), "for-the-provider"):
+			delete(got.Header, name)
+		}
+	}
+	want := http.Header{"Accept-Encoding": {"identity"}, "Authorization": {"Bearer " + key}, "Content-Length": {fmt.Sprint(len(question))}, "Content-Type": {"application/json"}}
+	if diff := cmp.Diff(want, got.Header); diff != "" {
+		t.Errorf("the provider gets (-want +got):\n%s", diff)
+	}
+}
+
+// TestAskedOnce checks that a request that a client calls repeatable is not sent again behind the
+// count.
+func TestAskedOnce(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	s := over(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if asked.Add(1) == 1 {
+			say(answered)(w, r)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_ = conn.Close() // as a proxy does whose time is up
+		}
+	})
+	for range 2 {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+chat, strings.NewReader(question))
+		r.Header.Set("Idempotency-Key", "1")
+		r.Header.Set("X-Idempotency-Key", "1")
+		answer, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+	}
+	if calls := s.ended(t); int64(len(calls)) != asked.Load() {
+		t.Errorf("%d calls, and the provider was asked %d times", len(calls), asked.Load())
 	}
 }
 
@@ -129,8 +258,38 @@ func TestKeyIsNotEchoed(t *testing.T) {
 	tests := map[string]http.HandlerFunc{
 		"whole": func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "you sent %v", r.Header) },
 		"in a header": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("X-Echo", r.Header.Get("Authorization"))
+			w.Header().Set("X-Request-Id", r.Header.Get("Authorization"))
 			w.Header().Set("Content-Type", "text/plain; "+r.Header.Get("Authorization"))
+		},
+		"in a header's name": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-"+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "1")
+			w.Header().Set("X-Ratelimit-"+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "1")
+		},
+		"in a hint": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Link", r.Header.Get("Authorization"))
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Del("Link")
+		},
+		"in the status": func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 %s\r\nConnection: close\r\n\r\n", r.Header.Get("Authorization"))
+				_ = conn.Close()
+			}
+		},
+		"in a chunk's extension": func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;%s\r\nx\r\n0\r\n\r\n", key)
+				_ = conn.Close()
+			}
+		},
+		"in no header": func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", key)
+				_ = conn.Close()
+			}
 		},
 		"in a trailer": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Trailer", "X-Echo")
@@ -157,10 +316,11 @@ func TestKeyIsNotEchoed(t *testing.T) {
 				t.Fatal("no answer")
 			}
 			all := got + fmt.Sprint(answer.Header, answer.Trailer)
-			if strings.Contains(all, key) {
+			if strings.Contains(strings.ToLower(all+answer.Status), key) {
 				t.Errorf("the agent has the key: %s", all)
 			}
-			if redirected := answer.StatusCode == http.StatusBadGateway; !redirected && answer.Trailer == nil && !strings.Contains(all, blank) && name != "in a trailer" {
+			dropped := slices.Contains([]string{"in a header's name", "in a hint", "in the status", "in a chunk's extension", "in a trailer"}, name)
+			if answer.StatusCode != http.StatusBadGateway && !dropped && !strings.Contains(all, blank) {
 				t.Errorf("nothing is in the key's place: %s", all)
 			}
 			c := s.only(t)

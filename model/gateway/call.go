@@ -8,14 +8,17 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/model/dialect"
 )
@@ -27,10 +30,12 @@ type call struct {
 	to       route
 	shape    dialect.Name // of errors
 	record   evidence.ModelCall
-	began    time.Time
 	answer   bounded.Head   // the part that is recorded
 	watch    *dialect.Watch // reads the answer to a model's turn as it passes
 	w        http.ResponseWriter
+	asking   *dialect.Asking // nil if the request is no model's turn
+	hold     *hold
+	unsent   bool // the provider got nothing of the request
 	left     bool // the agent has disconnected
 	slow     bool // the agent was slow to take the answer, for which a provider may break it off
 	replaced bool // the agent got an answer of ours in place of the provider's
@@ -41,9 +46,9 @@ type call struct {
 }
 
 // newCall returns a call with the next number and begins to read its request.
-func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shape dialect.Name, isTurn bool) *call {
+func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shape dialect.Name, asking *dialect.Asking) *call {
 	c := &call{
-		gateway: g, understood: make(chan struct{}), provider: p, to: to, shape: shape, began: time.Now(),
+		gateway: g, understood: make(chan struct{}), provider: p, to: to, shape: shape, asking: asking,
 		watch:  dialect.NewWatch("", ""),
 		answer: bounded.Head{Limit: maxKept, Share: g.memory},
 		record: evidence.ModelCall{
@@ -51,7 +56,7 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 			Request: body, Start: g.rec.Now(),
 		},
 	}
-	if isTurn {
+	if asking != nil {
 		c.record.Dialect = shape
 	}
 	go c.understand(c.record)
@@ -72,36 +77,40 @@ func (c *call) understand(made evidence.ModelCall) {
 	c.digest = digest(c.gateway.rec, made.Method, made.Path, made.Request)
 }
 
-// isPriced reports whether the call is free or its model has a price, and returns the model, if
-// costs are limited. Only models' turns cost anything.
-func (c *call) isPriced() (priced bool, model string) {
-	if !c.record.IsTurn() || c.gateway.allowed.limits.Cost == 0 {
-		return true, ""
+// claim returns what the request asks for. Only models' turns cost anything.
+func (c *call) claim() claim {
+	if c.asking == nil {
+		return claim{priced: true}
 	}
-	<-c.understood
-	_, priced = c.provider.Prices[c.model]
-	return priced, c.model
+	var model string
+	var price eval.Price
+	priced := true
+	if c.gateway.allowed.limits.Cost > 0 {
+		<-c.understood
+		model = c.model
+		price, priced = c.provider.Prices[model]
+	}
+	return asking(*c.asking, len(c.record.Request), model, price, priced)
 }
 
 // serve sends the request to the provider, within the agent's limits, and forwards the
 // response. If the response breaks off, the connection to the agent is closed too.
 func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.w = w
-	why, left := c.gateway.allowed.take(c.isPriced())
-	if why != "" {
-		c.refuse(why)
-		return
-	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(c.gateway.ctx, func() { cancel(errClosed) })()
-	if left > 0 {
-		defer time.AfterFunc(left, func() { cancel(errTimeUp) }).Stop()
+	var why string
+	if c.hold, why = c.gateway.allowed.take(ctx, c.claim(), cancel); why != "" {
+		c.refuse(why)
+		return
 	}
-	silence := time.AfterFunc(c.provider.Silence, func() { cancel(errSilent) })
-	defer silence.Stop()
-
-	broken := c.ask(ctx, r.Header, silence)
+	broken := context.Cause(ctx)
+	if c.hold != nil {
+		silence := time.AfterFunc(c.provider.Silence, func() { cancel(errSilent) })
+		defer silence.Stop()
+		broken = c.ask(ctx, r.Header, silence)
+	}
 	c.finish(broken)
 	if broken != nil && !c.replaced {
 		panic(http.ErrAbortHandler)
@@ -118,7 +127,7 @@ var (
 func (c *call) refuse(why string) {
 	c.instead(overBudget(why))
 	c.record.Outcome, c.record.Error = evidence.ModelBudget, why
-	c.gateway.allowed.spend(dialect.Usage{}, 0, 0, int64(len(c.record.Request)+len(c.answer.Bytes())))
+	c.gateway.allowed.keep(c.size())
 	c.write()
 	c.gateway.rec.Event(evidence.Event{Kind: "limit", Where: "agent", Message: why + "; the request was refused"})
 	if c.gateway.allowed.exhausted() {
@@ -144,6 +153,7 @@ func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer)
 	}
 	answer, err := c.provider.Transport.RoundTrip(out)
 	if err != nil {
+		c.unsent = isDial(err)
 		return c.failed(ctx, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
@@ -159,6 +169,12 @@ func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer)
 	return c.copy(ctx, answer, silence)
 }
 
+// isDial reports whether a request was not sent, since nothing was connected to.
+func isDial(err error) bool {
+	var on *net.OpError
+	return errors.As(err, &on) && (on.Op == "dial" || on.Op == "proxyconnect")
+}
+
 // outgoing returns the request for the provider.
 func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request, error) {
 	out, err := http.NewRequestWithContext(ctx, c.record.Method, "http://model/", bytes.NewReader(c.record.Request))
@@ -167,11 +183,9 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 	}
 	out.URL = c.to.under(c.provider.BaseURL)
 	out.Host = out.URL.Host
-	out.Header = web.EndToEnd(header)
-	out.Header.Set("Accept-Encoding", "identity")
-	out.Header.Del("Expect") // our server has answered it
-	if header.Get("User-Agent") == "" {
-		out.Header.Set("User-Agent", "") // or net/http names itself
+	out.Header = requestHeader(header)
+	if c.asking != nil {
+		out.Header.Set("Content-Type", contentJSON) // in no charset but that in which it was read
 	}
 	c.provider.authorize(out.Header)
 	return out, nil
@@ -214,10 +228,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 // begin passes the status and the headers on.
 func (c *call) begin(answer *http.Response) {
 	h := c.w.Header()
-	maps.Copy(h, web.EndToEnd(answer.Header))
-	for _, name := range []string{"Set-Cookie", "Alt-Svc"} {
-		h.Del(name)
-	}
+	maps.Copy(h, answerHeader(answer.Header))
 	for _, values := range h {
 		for i := range values {
 			values[i] = c.gateway.secrets.Blank(values[i])
@@ -307,7 +318,8 @@ func (c *call) flush() {
 func (c *call) finish(broken error) {
 	c.record.Outcome = evidence.ModelOK
 	reported := c.reported()
-	if errors.Is(broken, context.Canceled) && reported.Stop != "" && reported.Usage != nil && reported.Error == "" {
+	alone := c.asking != nil && c.asking.Answers == 1
+	if alone && errors.Is(broken, context.Canceled) && reported.Stop != "" && reported.Usage != nil && reported.Error == "" {
 		broken = nil // the answer was complete: some agents do not wait for the stream's end
 	}
 	switch {
@@ -322,10 +334,10 @@ func (c *call) finish(broken error) {
 		c.record.Outcome, c.record.Error = evidence.ModelRefused, reported.Error
 	}
 	if broken != nil {
-		c.record.Error = broken.Error()
+		c.record.Error = c.gateway.secrets.Blank(broken.Error())
 	}
 	c.gateway.health.lastTurn(c.record, c.brokenOff(broken))
-	c.count(reported.Usage, broken == nil)
+	c.count(reported, broken == nil)
 	c.write()
 }
 
@@ -352,20 +364,19 @@ func (c *call) reported() dialect.Response {
 	return reported
 }
 
-// count adds the call to the totals of the trial. If the provider has not reported the
-// final usage of a turn, it is estimated, for limits only, so that an agent cannot evade
-// limits by disconnecting early. What is recorded has the cost of the usage that is known.
-func (c *call) count(usage *dialect.Usage, whole bool) {
+// count adds the call to the totals of the trial. Where the answer does not say what it took, that
+// is what was asked for, for limits only. What is recorded has the cost of the usage that is known.
+func (c *call) count(reported dialect.Response, whole bool) {
 	<-c.understood
+	usage := reported.Usage
 	c.record.Usage = usage
 	var counted dialect.Usage
-	if c.record.IsTurn() && c.record.Status < 400 && (usage == nil || !whole) {
-		counted = estimate(int64(len(c.record.Request)), c.answer.Size())
-	}
 	if usage != nil {
-		usage := *usage
-		usage.Input, usage.Output = max(usage.Input, counted.Input), max(usage.Output, counted.Output)
-		counted = usage
+		counted = *usage
+	}
+	known := counted.Total()
+	if c.isUnseen(reported, whole) {
+		counted.Input, counted.Output = max(counted.Input, c.hold.usage.Input), max(counted.Output, c.hold.usage.Output)
 	}
 	cost := 0.0
 	if price, ok := c.provider.Prices[c.model]; ok {
@@ -374,8 +385,34 @@ func (c *call) count(usage *dialect.Usage, whole bool) {
 			c.record.Cost = new(costOf(price, *usage))
 		}
 	}
-	c.gateway.allowed.spend(counted, cost, time.Since(c.began), int64(len(c.record.Request)+len(c.answer.Bytes())))
+	if c.hold == nil { // the agent did not wait for its turn
+		c.gateway.allowed.keep(c.size())
+		return
+	}
+	c.gateway.allowed.give(c.hold, counted, counted.Total()-known, cost, c.size())
 }
+
+// isUnseen reports whether the provider may have done more for the request than its answer says: the
+// answer was not read to its end, has no count of tokens, or has one that cannot be. An error tells
+// that there was no turn, except for those with which a provider also ends one that took too long.
+func (c *call) isUnseen(reported dialect.Response, whole bool) bool {
+	if c.asking == nil || c.hold == nil || c.unsent || !defence.CountedAsking {
+		return false
+	}
+	if status := c.record.Status; status >= 400 && !c.replaced {
+		none := []int{http.StatusNotImplemented, http.StatusServiceUnavailable, statusOverloaded}
+		return status >= 500 && !slices.Contains(none, status)
+	}
+	u := reported.Usage
+	said := reported.Text != "" || len(reported.Uses) > 0 || c.truncated() > 0
+	return !whole || reported.Error != "" || u == nil || u.Input == 0 || u.Output == 0 && said
+}
+
+// statusOverloaded is how Anthropic's API refuses a request for which it has no room.
+const statusOverloaded = 529
+
+// size returns how many bytes of the call are kept.
+func (c *call) size() int64 { return int64(len(c.record.Request) + len(c.answer.Bytes())) }
 
 // truncated returns how many bytes of the answer are not kept.
 func (c *call) truncated() int64 { return c.answer.Size() - int64(len(c.answer.Bytes())) }

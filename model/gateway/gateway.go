@@ -4,9 +4,9 @@
 // credentials, and the response is returned unchanged. Each request is recorded with its
 // whole response.
 //
-// Bytes are not re-encoded; a copy of them is parsed. Two things are hidden from the agent:
-// cookies, and the secrets of a provider, which are replaced with the same number of bytes
-// wherever a response contains them.
+// Only known parts of an API, query parameters and headers pass. Bodies are not re-encoded; a copy
+// of them is parsed. The secrets of a provider are hidden from the agent: they are replaced with the
+// same number of bytes wherever a response contains them.
 //
 // It does not use httputil.ReverseProxy, which does not report which side broke a response
 // off; the record of a request needs that.
@@ -16,11 +16,13 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +31,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -187,11 +191,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.decline(w, r, missing, dialect.Chat)
 		return
 	}
-	shape, isTurn := dialect.Of(r.Method, to.String())
-	if !isTurn {
-		shape = apiOf(p.Kind).errors
-	}
-	if !isTurn && !to.isAside(r.Method) {
+	asked, ok := p.partOf(r.Method, to)
+	shape := cmp.Or(asked.turn, apiOf(p.Kind).errors)
+	if !ok {
 		other := badRequest(r.Method + " " + to.path() + " is not passed on: only models' turns, lists of models and counts of tokens are")
 		other.status = http.StatusNotFound
 		g.decline(w, r, other, shape)
@@ -216,8 +218,34 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.decline(w, r, *failed, shape)
 		return
 	}
-	c := g.newCall(p, to, r.Method, body.Bytes, shape, isTurn)
+	asking, err := g.asking(r.Header, body.Bytes, asked)
+	if err != nil {
+		g.decline(w, r, badRequest(err.Error()), shape)
+		return
+	}
+	c := g.newCall(p, to, r.Method, body.Bytes, shape, asking)
 	c.serve(w, r)
+}
+
+// asking reads what a request asks a provider to spend; nil if it is for no model's turn. It refuses
+// what could be spent unseen.
+func (g *Gateway) asking(header http.Header, body []byte, of part) (*dialect.Asking, error) {
+	switch {
+	case of.turn == "":
+		return nil, nil
+	case !defence.CountedAsking:
+		return &dialect.Asking{Answers: 1}, nil
+	case web.IsEncoded(header):
+		return nil, errors.New("the body is compressed; send it as it is")
+	}
+	asking, err := dialect.ReadAsking(of.turn, body)
+	if strings.Contains(strings.Join(header.Values("Anthropic-Beta"), ","), "context-1m") {
+		asking.Unpriced = "the header Anthropic-Beta: context-1m"
+	}
+	if err == nil && g.allowed.limits.Cost > 0 && asking.Unpriced != "" {
+		err = fmt.Errorf("cost is limited here, and what %s asks for has a price that no count of tokens shows; leave it out", asking.Unpriced)
+	}
+	return &asking, err
 }
 
 // bodyTimeout limits how long the agent may take to send a request, and to receive the last

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -67,10 +68,10 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestEstimate checks that to leave before a provider counts saves nothing.
-func TestEstimate(t *testing.T) {
+// TestUncounted checks that an answer without a count of tokens takes what was asked for.
+func TestUncounted(t *testing.T) {
 	t.Parallel()
-	s := over(t, say(`{"choices":[]}`), limited(eval.ModelLimits{Tokens: 20}, nil))
+	s := over(t, say(`{"choices":[]}`), limited(eval.ModelLimits{Tokens: 2 * assumedOutput}, nil))
 	for i, want := range []int{200, 200, 429} {
 		if answer, _, err := s.post(t, chat, question); err != nil || answer.StatusCode != want {
 			t.Errorf("request %d: %v, %v", i+1, answer, err)
@@ -107,8 +108,8 @@ func TestLeftEarly(t *testing.T) {
 	}
 	leave()
 	_ = answer.Body.Close()
-	s.gateway.calls.Wait()
-	if why, _ := s.gateway.allowed.take(true, ""); !strings.Contains(why, "tokens of 1000") {
+	s.quiet()
+	if why := refused(s.gateway.allowed); !strings.Contains(why, "tokens of 1000, counting the 131") {
 		t.Errorf("refused for %q", why)
 	}
 	s.ended(t)
@@ -167,22 +168,58 @@ func TestSeconds(t *testing.T) {
 			})
 		})
 	}
-	a := newAllowance(eval.ModelLimits{Seconds: 30})
-	a.spend(dialect.Usage{}, 0, 20*time.Second, 0)
-	if why, left := a.take(true, "m"); why != "" || left != 10*time.Second {
-		t.Errorf("%q, %s left", why, left)
+}
+
+// TestSecondsTogether checks that calls side by side use up the time together.
+func TestSecondsTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAllowance(eval.ModelLimits{Seconds: 30})
+		var cut []time.Duration
+		began := time.Now()
+		begin := func() *hold {
+			h, why := a.take(t.Context(), claim{priced: true}, func(err error) {
+				if !errors.Is(err, errTimeUp) {
+					t.Error(err)
+				}
+				cut = append(cut, time.Since(began))
+			})
+			if why != "" {
+				t.Fatal(why)
+			}
+			return h
+		}
+		first, second, third := begin(), begin(), begin()
+		time.Sleep(2 * time.Second) // 6 of 30 seconds
+		a.give(third, dialect.Usage{}, 0, 0, 0)
+		time.Sleep(6 * time.Second) // 18
+		a.give(first, dialect.Usage{}, 0, 0, 0)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(cut) != 1 || cut[0] != 20*time.Second {
+			t.Errorf("cut off after %v", cut)
+		}
+		a.give(second, dialect.Usage{}, 0, 0, 0)
+		if why := refused(a); !strings.Contains(why, "30s together") {
+			t.Errorf("%q", why)
+		}
+	})
+}
+
+// refused returns why the next call is refused.
+func refused(a *allowance) string {
+	h, why := a.take(context.Background(), claim{priced: true}, func(error) {})
+	if h != nil {
+		a.give(h, dialect.Usage{}, 0, 0, 0)
 	}
-	a.spend(dialect.Usage{}, 0, 10*time.Second, 0)
-	if why, _ := a.take(true, "m"); !strings.Contains(why, "30s together") {
-		t.Errorf("%q", why)
-	}
+	return why
 }
 
 func TestKeptInAll(t *testing.T) {
 	t.Parallel()
 	a := newAllowance(eval.ModelLimits{})
-	a.spend(dialect.Usage{}, 0, 0, maxKeptInAll)
-	if why, _ := a.take(true, "m"); !strings.Contains(why, "bytes") {
+	a.keep(maxKeptInAll)
+	if why := refused(a); !strings.Contains(why, "bytes") {
 		t.Errorf("%q", why)
 	}
 }
@@ -192,7 +229,7 @@ func TestKeptInAll(t *testing.T) {
 func TestRefusedIsKept(t *testing.T) {
 	t.Parallel()
 	s := over(t, say(answered), limited(eval.ModelLimits{Requests: 1}, nil))
-	s.gateway.allowed.spend(dialect.Usage{}, 0, 0, maxKeptInAll+maxMemory)
+	s.gateway.allowed.keep(maxKeptInAll + maxMemory)
 	if answer, _, err := s.post(t, chat, question); err != nil || answer.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("%v, %v", answer, err)
 	}
@@ -300,8 +337,8 @@ func TestHugeCounts(t *testing.T) {
 	}
 	a := newAllowance(eval.ModelLimits{Tokens: 1e6})
 	for range 3 {
-		a.spend(dialect.Usage{Input: math.MaxInt64 / 2, Output: math.MaxInt64 / 2}, maxCost, 0, 0)
-		if why, _ := a.take(true, "m"); why == "" {
+		a.give(nil, dialect.Usage{Input: math.MaxInt64 / 2, Output: math.MaxInt64 / 2}, 0, maxCost, 0)
+		if why := refused(a); why == "" {
 			t.Errorf("%d tokens are within the limit", a.usage.Total())
 		}
 	}

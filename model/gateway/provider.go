@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 // Provider is where models are asked.
 type Provider struct {
 	Name    string   // the first segment of its paths, as package eval has validated it
-	Kind    string   // API, one of eval.ModelKinds
+	Kind    string   // API, one of eval.ModelKinds; empty for a script, which has them all
 	BaseURL *url.URL // what its paths are below
 	// Transport sends it requests; required.
 	Transport http.RoundTripper
@@ -60,31 +61,26 @@ type api struct {
 	header, scheme string       // the header with the key, and the prefix of the key
 	models         string       // path of the list of models
 	errors         dialect.Name // in which errors are written, if a request is in no dialect
+	parts          []part       // that agents may ask for
 }
 
 // apiOf returns the API of a kind of providers.
 func apiOf(kind string) api {
 	switch kind {
 	case eval.KindAnthropic:
-		return api{"X-Api-Key", "", "v1/models", dialect.Messages}
+		return api{"X-Api-Key", "", "v1/models", dialect.Messages, anthropic}
 	case eval.KindGoogle:
-		return api{"X-Goog-Api-Key", "", "v1beta/models", dialect.Generate}
+		return api{"X-Goog-Api-Key", "", "v1beta/models", dialect.Generate, google}
 	case eval.KindAzure:
-		return api{"Api-Key", "", "models", dialect.Chat}
+		return api{"Api-Key", "", "models", dialect.Chat, azure}
+	case eval.KindOpenAI:
+		return api{"Authorization", "Bearer ", "models", dialect.Chat, openAI}
 	}
-	return api{"Authorization", "Bearer ", "models", dialect.Chat}
+	return api{"Authorization", "Bearer ", "models", dialect.Chat, slices.Concat(openAI, anthropic, google)}
 }
 
-// credentials returns the headers in which agents send keys, for any provider.
-func credentials() []string {
-	return []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie"}
-}
-
-// authorize replaces the credentials in h by the provider's own.
+// authorize adds the provider's key and headers to h.
 func (p Provider) authorize(h http.Header) {
-	for _, name := range credentials() {
-		h.Del(name)
-	}
 	if p.Key != "" {
 		api := apiOf(p.Kind)
 		h.Set(api.header, api.scheme+p.Key)

@@ -7,10 +7,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// route is the target of a request: a provider, and the rest of the path and query without
-// keys.
+// route is the target of a request: a provider, and the rest of the path and query.
 type route struct {
 	provider string
 	rest     string // escaped, without a leading slash; empty for the base URL itself
@@ -40,7 +42,7 @@ func routeOf(u *url.URL) (route, error) {
 		}
 		segments[i] = url.PathEscape(text) // in one way, so that one path is one thing
 	}
-	return route{provider: segments[0], rest: strings.Join(segments[1:], "/"), query: withoutKeys(u.RawQuery)}, nil
+	return route{provider: segments[0], rest: strings.Join(segments[1:], "/"), query: knownParameters(u.RawQuery)}, nil
 }
 
 func isPlain(segment string) bool {
@@ -50,36 +52,73 @@ func isPlain(segment string) bool {
 	return segment != "" && segment != "." && segment != ".." && !special
 }
 
-// withoutKeys returns a query without the parameters that may hold a key.
-func withoutKeys(query string) string {
+// knownParameters returns a query with the parameters that clients of the dialects need: none
+// that holds a key, or has a provider take the request for another.
+func knownParameters(query string) string {
 	var kept []string
 	for part := range strings.SplitSeq(query, "&") {
-		name, _, _ := strings.Cut(part, "=")
-		text, err := url.QueryUnescape(name)
-		isKey := slices.Contains([]string{"key", "api_key", "api-key", "apikey", "access_token"}, strings.ToLower(text))
-		if part != "" && err == nil && !isKey {
-			kept = append(kept, part)
+		name, value, _ := strings.Cut(part, "=")
+		if !defence.KnownParts || slices.Contains([]string{
+			"after", "after_id", "alt", "api-version", "before_id", "beta", "client_version", "limit", "pageSize", "pageToken",
+		}, name) {
+			text, err := url.QueryUnescape(value)
+			if err == nil && name != "" {
+				kept = append(kept, name+"="+url.QueryEscape(text))
+			}
 		}
 	}
 	return strings.Join(kept, "&")
 }
 
-// The parts of an API that are passed on in addition to models' turns.
+// part is a part of a provider's API that is passed on.
+type part struct {
+	method string
+	path   *regexp.Regexp // below the base URL
+	turn   dialect.Name   // empty if it is no model's turn
+}
+
+// version is what some base URLs end with, and other clients begin their paths with.
+const version = `^(?:v[0-9][a-z0-9]*/)?`
+
+// The parts of each API: models' turns, counts of tokens and lists of models. A key gives access to
+// more, such as other keys.
 var (
-	lists  = regexp.MustCompile(`^(v[0-9][a-z0-9]*/)?models(/[^/]+)?$`)
-	counts = regexp.MustCompile(`(^|/)(messages/count_tokens|responses/input_tokens|[^/]+:countTokens)$`)
+	openAI = []part{
+		{http.MethodPost, regexp.MustCompile(version + `chat/completions$`), dialect.Chat},
+		{http.MethodPost, regexp.MustCompile(version + `responses$`), dialect.Responses},
+		{http.MethodPost, regexp.MustCompile(version + `responses/input_tokens$`), ""},
+		{http.MethodGet, regexp.MustCompile(version + `models(?:/[^/]+)?$`), ""},
+	}
+	azure = append([]part{
+		{http.MethodPost, regexp.MustCompile(`^(?:openai/)?deployments/[^/]+/chat/completions$`), dialect.Chat},
+		{http.MethodPost, regexp.MustCompile(`^openai/v1/chat/completions$`), dialect.Chat},
+		{http.MethodPost, regexp.MustCompile(`^openai/(?:v1/)?responses$`), dialect.Responses},
+		{http.MethodGet, regexp.MustCompile(`^openai/(?:v1/)?models(?:/[^/]+)?$`), ""},
+	}, openAI...)
+	anthropic = []part{
+		{http.MethodPost, regexp.MustCompile(version + `messages$`), dialect.Messages},
+		{http.MethodPost, regexp.MustCompile(version + `messages/count_tokens$`), ""},
+		{http.MethodGet, regexp.MustCompile(version + `models(?:/[^/]+)?$`), ""},
+	}
+	google = []part{
+		{http.MethodPost, regexp.MustCompile(version + `(?:models|tunedModels)/[^/:]+:(?:generateContent|streamGenerateContent)$`), dialect.Generate},
+		{http.MethodPost, regexp.MustCompile(version + `(?:models|tunedModels)/[^/:]+:countTokens$`), ""},
+		{http.MethodGet, regexp.MustCompile(version + `models(?:/[^/:]+)?$`), ""},
+	}
 )
 
-// isAside reports whether a request that is not a model's turn is passed on: those for lists of
-// models and for counts of tokens are. An agent may do nothing else with the key.
-func (r route) isAside(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead:
-		return lists.MatchString(r.rest)
-	case http.MethodPost:
-		return counts.MatchString(r.rest)
+// partOf returns the part of the API that a request is for, and false if that is not passed on.
+func (p Provider) partOf(method string, to route) (part, bool) {
+	if !defence.KnownParts {
+		turn, _ := dialect.Of(method, to.String())
+		return part{turn: turn}, true
 	}
-	return false
+	known := apiOf(p.Kind).parts
+	i := slices.IndexFunc(known, func(k part) bool { return k.method == method && k.path.MatchString(to.rest) })
+	if i < 0 {
+		return part{}, false
+	}
+	return known[i], true
 }
 
 // path returns the path below the base URL, without its query.

@@ -1,5 +1,5 @@
-// Package export writes a run for other tools: as trajectories in ATIF, as an Inspect log,
-// as CSV, or as OpenTelemetry spans.
+// Package export writes a run for other tools: as trajectories in ATIF, as CSV, or as
+// OpenTelemetry spans.
 //
 // Everything is read from the run's evidence, so redacted text stays redacted. Texts are
 // untrusted and limited in length. One trial is held in memory at a time.

@@ -168,57 +168,6 @@ func checkCalls(t *testing.T, dir evidence.Dir, line []byte) {
 	}
 }
 
-func TestInspect(t *testing.T) {
-	t.Parallel()
-	s := schema(t, "inspect-log-2.schema.json")
-	for name, run := range runs(t) {
-		var out bytes.Buffer
-		if err := export.Inspect(&out, run); err != nil {
-			t.Fatal(name, err)
-		}
-		check(t, s, out.Bytes())
-		var log struct {
-			Samples []struct {
-				ID     string
-				Epoch  int
-				Scores map[string]struct{ Value any }
-				Output struct {
-					Choices []struct {
-						StopReason string `json:"stop_reason"`
-						Message    struct {
-							ToolCalls []any `json:"tool_calls"`
-						}
-					}
-				}
-			}
-		}
-		if err := json.Unmarshal(out.Bytes(), &log); err != nil {
-			t.Fatal(err)
-		}
-		for _, sample := range log.Samples {
-			for _, choice := range sample.Output.Choices {
-				if asks := len(choice.Message.ToolCalls) > 0; asks != (choice.StopReason == "tool_calls") {
-					t.Errorf("%s: %s/%d asks for %d tools, and stopped for %q", name, sample.ID, sample.Epoch, len(choice.Message.ToolCalls), choice.StopReason)
-				}
-			}
-		}
-		for _, task := range run.Results.Tasks {
-			for _, r := range task.Runs {
-				want := map[bool]string{true: "C", false: "I"}[r.Outcome == evidence.ClassPass]
-				for _, sample := range log.Samples {
-					got := sample.Scores["waza/outcome"].Value
-					if sample.ID == task.TestID && sample.Epoch == r.RunNumber && got != want && got != "N" {
-						t.Errorf("%s: %s/%d is %s, and scored %v", name, task.TestID, r.RunNumber, r.Outcome, got)
-					}
-				}
-			}
-		}
-		if len(log.Samples) != len(run.Trials) {
-			t.Errorf("%s: %d samples of %d trials", name, len(log.Samples), len(run.Trials))
-		}
-	}
-}
-
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	for name, run := range runs(t) {
@@ -340,10 +289,9 @@ func TestSome(t *testing.T) {
 	some := read(t, dir)
 	some.Trials = some.Trials[1:]
 	for format, write := range map[string]func(*bytes.Buffer) error{
-		"atif":    func(b *bytes.Buffer) error { return export.ATIF(b, some) },
-		"inspect": func(b *bytes.Buffer) error { return export.Inspect(b, some) },
-		"csv":     func(b *bytes.Buffer) error { return export.CSV(b, some) },
-		"otlp":    func(b *bytes.Buffer) error { return export.OTLP(true)(b, some) },
+		"atif": func(b *bytes.Buffer) error { return export.ATIF(b, some) },
+		"csv":  func(b *bytes.Buffer) error { return export.CSV(b, some) },
+		"otlp": func(b *bytes.Buffer) error { return export.OTLP(true)(b, some) },
 	} {
 		var out bytes.Buffer
 		if err := write(&out); err != nil {
@@ -352,10 +300,10 @@ func TestSome(t *testing.T) {
 		if out.Len() > 600<<10 {
 			t.Errorf("%s has %d bytes", format, out.Len())
 		}
-		if want := fmt.Sprintf("task%s2", map[string]string{"atif": "/", "inspect": "/", "csv": ",task,", "otlp": "/"}[format]); !strings.Contains(out.String(), want) {
+		if want := fmt.Sprintf("task%s2", map[string]string{"atif": "/", "csv": ",task,", "otlp": "/"}[format]); !strings.Contains(out.String(), want) {
 			t.Errorf("%s has no %s", format, want)
 		}
-		if other := fmt.Sprintf("task%s1", map[string]string{"atif": "/", "inspect": "/", "csv": ",task,", "otlp": "/"}[format]); strings.Contains(out.String(), other) {
+		if other := fmt.Sprintf("task%s1", map[string]string{"atif": "/", "csv": ",task,", "otlp": "/"}[format]); strings.Contains(out.String(), other) {
 			t.Errorf("%s has %s too", format, other)
 		}
 	}

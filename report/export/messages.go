@@ -29,7 +29,6 @@ type use struct {
 	arguments json.RawMessage // a JSON object
 	answered  bool
 	result    string
-	failed    bool
 	call      *evidence.Call // that executed it; nil if none did
 }
 
@@ -89,7 +88,7 @@ func (m *messenger) message(step view.Step) (message, error) {
 		u := m.use(step.Own.ID, step.Own.Tool, step.Own.Arguments)
 		result, err := results.ResultOf(*step.Own)
 		if result != nil {
-			u.answered, u.result, u.failed = true, cut(result.Content), step.Own.Failed
+			u.answered, u.result = true, cut(result.Content)
 		}
 		return message{uses: []use{u}}, err
 	case step.Claim != nil:
@@ -115,7 +114,7 @@ func (m *messenger) turn(t *view.Turn) (message, error) {
 				return one, err
 			}
 		case asked.Result != nil:
-			u.answered, u.result, u.failed = true, cut(asked.Result.Text), asked.Result.Error
+			u.answered, u.result = true, cut(asked.Result.Text)
 		}
 		one.uses = append(one.uses, u)
 	}
@@ -136,7 +135,7 @@ func (m *messenger) use(id, name string, arguments json.RawMessage) use {
 // carriedOut sets the result of a use from the call that executed it.
 func (u *use) carriedOut(call *evidence.Call) error {
 	raw, err := call.Result.Raw()
-	u.call, u.failed, u.answered = call, call.Outcome != evidence.OutcomeOK, true
+	u.call, u.answered = call, true
 	u.result = cut(results.CallText(*call, raw))
 	return err
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
@@ -32,109 +35,30 @@ const maxRequest = 1 << 20
 // maxName is the maximum length in bytes of an untrusted name.
 const maxName = 200
 
-// The types below represent OTLP in its JSON encoding as far as it is used: ids in
-// hexadecimal, 64-bit integers as strings, enumerations as numbers.
+// attributes are those of a span, an event or a resource. Empty texts are omitted.
+type attributes struct{ pcommon.Map }
 
-type exportRequest struct {
-	ResourceSpans []resourceSpans `json:"resourceSpans"`
-}
-
-type resourceSpans struct {
-	Resource   resource     `json:"resource"`
-	ScopeSpans []scopeSpans `json:"scopeSpans"`
-	SchemaURL  string       `json:"schemaUrl"`
-}
-
-type resource struct {
-	Attributes attributes `json:"attributes"`
-}
-
-type scopeSpans struct {
-	Scope     scope             `json:"scope"`
-	Spans     []json.RawMessage `json:"spans"` // each is a span
-	SchemaURL string            `json:"schemaUrl"`
-}
-
-type scope struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-}
-
-// Kinds of spans, and the status of a failed one.
-const (
-	spanInternal = 1
-	spanClient   = 3
-	statusError  = 2
-)
-
-type span struct {
-	TraceID    string      `json:"traceId"`
-	SpanID     string      `json:"spanId"`
-	ParentID   string      `json:"parentSpanId,omitempty"`
-	Name       string      `json:"name"`
-	Kind       int         `json:"kind"`
-	Start      string      `json:"startTimeUnixNano"`
-	End        string      `json:"endTimeUnixNano"`
-	Attributes attributes  `json:"attributes,omitempty"`
-	Events     []spanEvent `json:"events,omitempty"`
-	Links      []spanLink  `json:"links,omitempty"`
-	Status     *spanStatus `json:"status,omitempty"`
-}
-
-type spanEvent struct {
-	Time       string     `json:"timeUnixNano"`
-	Name       string     `json:"name"`
-	Attributes attributes `json:"attributes"`
-}
-
-type spanLink struct {
-	TraceID string `json:"traceId"`
-	SpanID  string `json:"spanId"`
-}
-
-type spanStatus struct {
-	Message string `json:"message,omitempty"`
-	Code    int    `json:"code"`
-}
-
-// attributes holds typed attributes. Empty texts are omitted.
-type attributes []attribute
-
-type attribute struct {
-	Key   string         `json:"key"`
-	Value attributeValue `json:"value"`
-}
-
-type attributeValue struct {
-	String *string  `json:"stringValue,omitempty"`
-	Int    *string  `json:"intValue,omitempty"`
-	Double *float64 `json:"doubleValue,omitempty"`
-	Bool   *bool    `json:"boolValue,omitempty"`
-}
-
-func (a *attributes) text(key, value string) {
+func (a attributes) text(key, value string) {
 	if value != "" {
-		value = cut(value)
-		*a = append(*a, attribute{key, attributeValue{String: &value}})
+		a.PutStr(key, cut(value))
 	}
 }
 
-func (a *attributes) int(key string, value int64) {
-	*a = append(*a, attribute{key, attributeValue{Int: new(strconv.FormatInt(value, 10))}})
+func attributesOf(of interface{ Attributes() pcommon.Map }) attributes {
+	return attributes{of.Attributes()}
 }
 
-func (a *attributes) double(key string, value float64) {
-	*a = append(*a, attribute{key, attributeValue{Double: &value}})
-}
-
-func (a *attributes) bool(key string, value bool) {
-	*a = append(*a, attribute{key, attributeValue{Bool: &value}})
+// span is a span with its attributes.
+type span struct {
+	ptrace.Span
+	about attributes
 }
 
 // failed marks a span as failed with an error class.
-func (s *span) failed(class, message string) {
-	s.Attributes.text("error.type", class)
-	s.Status = &spanStatus{message, statusError}
+func (s span) failed(class, message string) {
+	s.about.text("error.type", class)
+	s.Status().SetCode(ptrace.StatusCodeError)
+	s.Status().SetMessage(message)
 }
 
 // OTLP returns a function that writes the spans of a run as OTLP JSON. Each line is a
@@ -145,22 +69,19 @@ func (s *span) failed(class, message string) {
 func OTLP(content bool) func(io.Writer, Run) error {
 	return func(w io.Writer, run Run) error {
 		t := tracer{w: w, run: run, content: content}
+		t.begin()
 		ended := run.Started
 		for _, dir := range run.Trials {
 			end, err := t.trial(dir)
+			if err == nil {
+				err = t.flushLarge()
+			}
 			if err != nil {
 				return err
 			}
-			if end.After(ended) {
-				ended = end
-			}
+			ended = latest(ended, end)
 		}
-		if run.Ended.After(ended) {
-			ended = run.Ended
-		}
-		if err := t.add(t.eval(ended)); err != nil {
-			return err
-		}
+		t.eval(latest(ended, run.Ended))
 		return t.flush()
 	}
 }
@@ -170,33 +91,57 @@ type tracer struct {
 	w       io.Writer
 	run     Run
 	content bool
-	spans   []json.RawMessage // not yet written
-	size    int               // of these, in bytes
+	traces  ptrace.Traces    // not yet written
+	spans   ptrace.SpanSlice // of traces
+	counted int              // of spans
+	size    int              // of those counted, in bytes
 }
 
-// id returns an id of n bytes for something in the run.
-func (t *tracer) id(n int, of ...any) string {
+// begin starts a request.
+func (t *tracer) begin() {
+	t.traces = ptrace.NewTraces()
+	resource := t.traces.ResourceSpans().AppendEmpty()
+	resource.SetSchemaUrl(schemaURL)
+	about := attributesOf(resource.Resource())
+	about.text("service.name", "waza")
+	about.text("service.version", t.run.Waza)
+	scope := resource.ScopeSpans().AppendEmpty()
+	scope.SetSchemaUrl(schemaURL)
+	scope.Scope().SetName("github.com/waza-isolate/waza")
+	scope.Scope().SetVersion(t.run.Waza)
+	t.spans, t.counted, t.size = scope.Spans(), 0, 0
+}
+
+// id returns 16 bytes that identify something in the run.
+func (t *tracer) id(of ...any) (id pcommon.TraceID) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", append([]any{t.run.ID}, of...)))
-	return hex.EncodeToString(sum[:n])
+	copy(id[:], sum[:])
+	return id
 }
 
-// span returns a span with the given parent. id identifies its subject.
-func (t *tracer) span(name, parent string, kind int, start, end time.Time, id ...any) span {
-	if end.Before(start) {
-		end = start
-	}
-	return span{
-		TraceID: t.id(16), SpanID: t.id(8, id...), ParentID: parent, Name: short(name), Kind: kind,
-		Start: nanos(start), End: nanos(end),
-	}
+func (t *tracer) spanID(of ...any) pcommon.SpanID {
+	id := t.id(of...)
+	return pcommon.SpanID(id[:8])
 }
 
-func (t *tracer) add(s span) error {
-	raw, err := evidence.Marshal(s)
-	if err != nil {
-		return err
+// span adds a span with the given parent. id identifies its subject.
+func (t *tracer) span(name string, parent pcommon.SpanID, kind ptrace.SpanKind, start, end time.Time, id ...any) span {
+	s := t.spans.AppendEmpty()
+	s.SetTraceID(t.id())
+	s.SetSpanID(t.spanID(id...))
+	s.SetParentSpanID(parent)
+	s.SetName(short(name))
+	s.SetKind(kind)
+	s.SetStartTimestamp(timestamp(start))
+	s.SetEndTimestamp(timestamp(latest(start, end)))
+	return span{s, attributesOf(s)}
+}
+
+// flushLarge writes a request once it has its size.
+func (t *tracer) flushLarge() error {
+	for ; t.counted < t.spans.Len(); t.counted++ {
+		t.size += (&ptrace.ProtoMarshaler{}).SpanSize(t.spans.At(t.counted))
 	}
-	t.spans, t.size = append(t.spans, raw), t.size+len(raw)
 	if t.size < maxRequest {
 		return nil
 	}
@@ -205,33 +150,25 @@ func (t *tracer) add(s span) error {
 
 // flush writes a request with the pending spans.
 func (t *tracer) flush() error {
-	if len(t.spans) == 0 {
+	if t.spans.Len() == 0 {
 		return nil
 	}
-	var about attributes
-	about.text("service.name", "waza")
-	about.text("service.version", t.run.Waza)
-	line, err := evidence.Marshal(exportRequest{[]resourceSpans{{
-		Resource: resource{about}, SchemaURL: schemaURL,
-		ScopeSpans: []scopeSpans{{scope{"github.com/waza-isolate/waza", t.run.Waza}, t.spans, schemaURL}},
-	}}})
-	if err != nil {
-		return err
+	line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(t.traces)
+	if err == nil {
+		_, err = t.w.Write(append(line, '\n'))
 	}
-	t.spans, t.size = nil, 0
-	_, err = t.w.Write(append(line, '\n'))
+	t.begin()
 	return err
 }
 
-// eval returns the span of the run, the parent of the trials' spans.
-func (t *tracer) eval(ended time.Time) span {
-	s := t.span("eval "+t.run.Results.EvalName, "", spanInternal, t.run.Started, ended, "eval")
-	s.Attributes.text("waza.eval.name", t.run.Results.EvalName)
-	s.Attributes.text("waza.eval.run_id", t.run.ID)
-	s.Attributes.text("waza.eval.skill", t.run.Results.Skill)
-	s.Attributes.text("waza.eval.engine", t.run.Results.Config.EngineType)
-	s.Attributes.bool("waza.eval.isolated", t.run.Isolated)
-	return s
+// eval adds the span of the run, the parent of the trials' spans.
+func (t *tracer) eval(ended time.Time) {
+	s := t.span("eval "+t.run.Results.EvalName, pcommon.SpanID{}, ptrace.SpanKindInternal, t.run.Started, ended, "eval")
+	s.about.text("waza.eval.name", t.run.Results.EvalName)
+	s.about.text("waza.eval.run_id", t.run.ID)
+	s.about.text("waza.eval.skill", t.run.Results.Skill)
+	s.about.text("waza.eval.engine", t.run.Results.Config.EngineType)
+	s.about.PutBool("waza.eval.isolated", t.run.Isolated)
 }
 
 // trial adds the spans of a trial, and returns its end time.
@@ -240,35 +177,29 @@ func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
 	if err != nil {
 		return ended, err
 	}
-	links := linksOf(dir, c)
 	trial := c.Trial
 	outcome, reason, message := trial.Outcome(c.Verdicts)
 	start, end := agentTime(c)
 	ended = latest(trial.Ended, end)
-	s := t.span("trial "+trialName(trial.Task, trial.Number), t.id(8, "eval"), spanInternal, earliest(trial.Started, start), ended, trial.Task, trial.Number)
-	s.Attributes.text("waza.task.id", trial.Task)
-	s.Attributes.text("waza.task.name", trial.TaskName)
-	s.Attributes.int("waza.trial.number", int64(trial.Number))
-	s.Attributes.int("waza.trial.attempt", int64(trial.Attempt))
-	s.Attributes.text("waza.trial.outcome", string(outcome))
-	s.Attributes.text("waza.trial.reason", string(reason))
+	s := t.span("trial "+trialName(trial.Task, trial.Number), t.spanID("eval"), ptrace.SpanKindInternal, earliest(trial.Started, start), ended, trial.Task, trial.Number)
+	s.about.text("waza.task.id", trial.Task)
+	s.about.text("waza.task.name", trial.TaskName)
+	s.about.PutInt("waza.trial.number", int64(trial.Number))
+	s.about.PutInt("waza.trial.attempt", int64(trial.Attempt))
+	s.about.text("waza.trial.outcome", string(outcome))
+	s.about.text("waza.trial.reason", string(reason))
 	if len(c.Verdicts.Verdicts) > 0 {
-		s.Attributes.double("waza.trial.score", c.Verdicts.Score)
+		s.about.PutDouble("waza.trial.score", c.Verdicts.Score)
 	}
 	if a := c.Verdicts.Attack; a != nil {
-		s.Attributes.text("waza.trial.attack", string(a.Result))
+		s.about.text("waza.trial.attack", string(a.Result))
 	}
 	if outcome != evidence.ClassPass {
 		s.failed(outcome.With(reason), t.only(message))
 	}
-	agent := t.agent(c, s.SpanID, start, end)
-	agent.Events = t.verdicts(c)
-	for _, one := range []span{s, agent} {
-		if err := t.add(one); err != nil {
-			return ended, err
-		}
-	}
-	return ended, t.steps(c, agent.SpanID, links)
+	agent := t.agent(c, s.SpanID(), start, end)
+	t.verdicts(c, agent)
+	return ended, t.steps(c, agent.SpanID(), linksOf(dir, c))
 }
 
 // agentTime returns the time of a trial's agent, extended to that of its model turns and
@@ -310,8 +241,8 @@ func latest(a, b time.Time) time.Time {
 
 // linksOf returns the trace contexts in the agent's calls, by call number. Unreadable ones
 // are omitted.
-func linksOf(dir evidence.Dir, c view.Conversation) map[int][]spanLink {
-	links, calls := map[int][]spanLink{}, c.CallsByFrame()
+func linksOf(dir evidence.Dir, c view.Conversation) map[int]link {
+	links, calls := map[int]link{}, c.CallsByFrame()
 	if len(calls) == 0 {
 		return links
 	}
@@ -320,8 +251,8 @@ func linksOf(dir evidence.Dir, c view.Conversation) map[int][]spanLink {
 			break
 		}
 		for _, call := range calls[frame.Seq] {
-			if trace, parent, ok := traceparent(frame.Raw, call.ID); ok && frame.Seq == call.RequestFrame {
-				links[call.Seq] = []spanLink{{trace, parent}}
+			if to, ok := traceparent(frame.Raw, call.ID); ok && frame.Seq == call.RequestFrame {
+				links[call.Seq] = to
 			}
 		}
 	}
@@ -336,17 +267,17 @@ func (t *tracer) only(said string) string {
 	return cut(said)
 }
 
-// agent returns the span of a trial's agent.
-func (t *tracer) agent(c view.Conversation, parent string, start, end time.Time) span {
+// agent adds the span of a trial's agent.
+func (t *tracer) agent(c view.Conversation, parent pcommon.SpanID, start, end time.Time) span {
 	trial := c.Trial
-	s := t.span("invoke_agent "+trial.Executor, parent, spanInternal, start, end, trial.Task, trial.Number, "agent")
-	s.Attributes.text("gen_ai.operation.name", "invoke_agent")
-	s.Attributes.text("gen_ai.agent.name", trial.Executor)
-	s.Attributes.text("gen_ai.request.model", short(t.run.Results.Config.ModelID))
-	s.Attributes.text("gen_ai.conversation.id", t.run.ID+"/"+trialName(trial.Task, trial.Number))
+	s := t.span("invoke_agent "+trial.Executor, parent, ptrace.SpanKindInternal, start, end, trial.Task, trial.Number, "agent")
+	s.about.text("gen_ai.operation.name", "invoke_agent")
+	s.about.text("gen_ai.agent.name", trial.Executor)
+	s.about.text("gen_ai.request.model", short(t.run.Results.Config.ModelID))
+	s.about.text("gen_ai.conversation.id", t.run.ID+"/"+trialName(trial.Task, trial.Number))
 	if t.content {
-		s.Attributes.messages("gen_ai.input.messages", genMessage{Role: "user", Parts: []genPart{textPart(trial.Prompt)}})
-		s.Attributes.messages("gen_ai.output.messages", genMessage{Role: "assistant", Parts: []genPart{textPart(trial.FinalOutput)}, Finish: "stop"})
+		s.about.messages("gen_ai.input.messages", genMessage{Role: "user", Parts: []genPart{textPart(trial.Prompt)}})
+		s.about.messages("gen_ai.output.messages", genMessage{Role: "assistant", Parts: []genPart{textPart(trial.FinalOutput)}, Finish: "stop"})
 	}
 	if trial.Class != "" {
 		s.failed(trial.Class.With(trial.Reason), t.only(trial.Message))
@@ -354,48 +285,49 @@ func (t *tracer) agent(c view.Conversation, parent string, start, end time.Time)
 	return s
 }
 
-// verdicts returns the verdicts on a trial as evaluation events.
-func (t *tracer) verdicts(c view.Conversation) (all []spanEvent) {
+// verdicts adds the verdicts on a trial to the span of its agent, as evaluation events.
+func (t *tracer) verdicts(c view.Conversation, agent span) {
 	for _, v := range c.Verdicts.Verdicts {
-		var about attributes
+		event := agent.Events().AppendEmpty()
+		event.SetName("gen_ai.evaluation.result")
+		event.SetTimestamp(timestamp(c.Trial.Ended))
+		about := attributesOf(event)
 		about.text("gen_ai.evaluation.name", short(v.Name))
 		about.text("gen_ai.evaluation.score.label", string(v.Result))
 		if v.Result == evidence.VerdictError {
 			about.text("error.type", "evidence")
 		} else {
-			about.double("gen_ai.evaluation.score.value", v.Score)
+			about.PutDouble("gen_ai.evaluation.score.value", v.Score)
 		}
 		about.text("gen_ai.evaluation.explanation", t.only(v.Feedback))
 		about.text("waza.grader.type", v.Type)
-		all = append(all, spanEvent{nanos(c.Trial.Ended), "gen_ai.evaluation.result", about})
 	}
-	return all
 }
 
 // steps adds a span for each model turn and tool call that the runner saw. Entries that
 // only the transcript has have no time, and so no span.
-func (t *tracer) steps(c view.Conversation, agent string, links map[int][]spanLink) error {
+func (t *tracer) steps(c view.Conversation, agent pcommon.SpanID, links map[int]link) error {
 	transports := map[string]string{}
 	for _, server := range c.Trial.Servers {
 		transports[server.Name] = server.Transport
 	}
 	for _, step := range c.Steps {
-		var s span
-		var err error
 		switch {
 		case step.Turn != nil:
-			s = t.turn(c, *step.Turn, agent)
+			t.turn(c, *step.Turn, agent)
 		case step.Call != nil:
-			s, err = t.call(c, *step.Call, agent)
-			s.Links = links[step.Call.Seq]
-			s.Attributes.text("network.transport", map[string]string{"stdio": "pipe", "http": "tcp", "sse": "tcp"}[transports[step.Call.Server]])
-		default:
-			continue
+			s, err := t.call(c, *step.Call, agent)
+			if err != nil {
+				return err
+			}
+			if to, ok := links[step.Call.Seq]; ok {
+				other := s.Links().AppendEmpty()
+				other.SetTraceID(to.trace)
+				other.SetSpanID(to.span)
+			}
+			s.about.text("network.transport", map[string]string{"stdio": "pipe", "http": "tcp", "sse": "tcp"}[transports[step.Call.Server]])
 		}
-		if err == nil {
-			err = t.add(s)
-		}
-		if err != nil {
+		if err := t.flushLarge(); err != nil {
 			return err
 		}
 	}
@@ -408,20 +340,20 @@ var providers = map[dialect.Name]string{
 	dialect.Chat: "openai", dialect.Responses: "openai", dialect.Messages: "anthropic", dialect.Generate: "gcp.gen_ai",
 }
 
-func (t *tracer) turn(c view.Conversation, turn view.Turn, agent string) span {
-	s := t.span("chat "+turn.Model, agent, spanClient, turn.Start, turn.End, c.Trial.Task, c.Trial.Number, "turn", turn.Seq)
-	s.Attributes.text("gen_ai.operation.name", "chat")
-	s.Attributes.text("gen_ai.provider.name", providers[turn.Dialect])
-	s.Attributes.text("gen_ai.request.model", short(turn.Model))
-	s.Attributes.text("waza.provider", short(turn.Provider))
-	s.Attributes.int("waza.turn.number", int64(turn.Seq))
+func (t *tracer) turn(c view.Conversation, turn view.Turn, agent pcommon.SpanID) {
+	s := t.span("chat "+turn.Model, agent, ptrace.SpanKindClient, turn.Start, turn.End, c.Trial.Task, c.Trial.Number, "turn", turn.Seq)
+	s.about.text("gen_ai.operation.name", "chat")
+	s.about.text("gen_ai.provider.name", providers[turn.Dialect])
+	s.about.text("gen_ai.request.model", short(turn.Model))
+	s.about.text("waza.provider", short(turn.Provider))
+	s.about.PutInt("waza.turn.number", int64(turn.Seq))
 	if u := turn.Usage; u != nil {
-		s.Attributes.int("gen_ai.usage.input_tokens", u.Input)
-		s.Attributes.int("gen_ai.usage.output_tokens", u.Output)
-		s.Attributes.int("gen_ai.usage.cache_read.input_tokens", u.Cached)
+		s.about.PutInt("gen_ai.usage.input_tokens", u.Input)
+		s.about.PutInt("gen_ai.usage.output_tokens", u.Output)
+		s.about.PutInt("gen_ai.usage.cache_read.input_tokens", u.Cached)
 	}
 	if turn.Cost != nil {
-		s.Attributes.double("waza.cost_usd", *turn.Cost)
+		s.about.PutDouble("waza.cost_usd", *turn.Cost)
 	}
 	if turn.Outcome != evidence.ModelOK {
 		class := turn.Outcome
@@ -439,26 +371,25 @@ func (t *tracer) turn(c view.Conversation, turn view.Turn, agent string) span {
 			answer.Finish = "tool_call"
 			answer.Parts = append(answer.Parts, genPart{Type: "tool_call", ID: short(u.ID), Name: short(u.Name), Arguments: object(u.Arguments)})
 		}
-		s.Attributes.messages("gen_ai.output.messages", answer)
+		s.about.messages("gen_ai.output.messages", answer)
 	}
-	return s
 }
 
-func (t *tracer) call(c view.Conversation, call evidence.Call, agent string) (span, error) {
+func (t *tracer) call(c view.Conversation, call evidence.Call, agent pcommon.SpanID) (span, error) {
 	end := call.End
 	if end.IsZero() {
 		end = c.Trial.AgentEnd
 	}
-	s := t.span("tools/call "+call.Tool, agent, spanClient, call.Start, end, c.Trial.Task, c.Trial.Number, "call", call.Seq)
-	s.Attributes.text("mcp.method.name", "tools/call")
-	s.Attributes.text("gen_ai.operation.name", "execute_tool")
-	s.Attributes.text("gen_ai.tool.name", short(call.Tool))
-	s.Attributes.text("gen_ai.tool.call.id", short(call.ToolUse))
-	s.Attributes.text("jsonrpc.request.id", short(cmp.Or(jsontext.Word(call.ID), string(call.ID))))
-	s.Attributes.text("waza.server", call.Server)
-	s.Attributes.int("waza.call.number", int64(call.Seq))
-	s.Attributes.text("waza.call.outcome", string(call.Outcome))
-	s.Attributes.text("waza.call.origin", string(call.Origin))
+	s := t.span("tools/call "+call.Tool, agent, ptrace.SpanKindClient, call.Start, end, c.Trial.Task, c.Trial.Number, "call", call.Seq)
+	s.about.text("mcp.method.name", "tools/call")
+	s.about.text("gen_ai.operation.name", "execute_tool")
+	s.about.text("gen_ai.tool.name", short(call.Tool))
+	s.about.text("gen_ai.tool.call.id", short(call.ToolUse))
+	s.about.text("jsonrpc.request.id", short(cmp.Or(jsontext.Word(call.ID), string(call.ID))))
+	s.about.text("waza.server", call.Server)
+	s.about.PutInt("waza.call.number", int64(call.Seq))
+	s.about.text("waza.call.outcome", string(call.Outcome))
+	s.about.text("waza.call.origin", string(call.Origin))
 	said := ""
 	if t.content {
 		raw, err := call.Result.Raw()
@@ -466,14 +397,14 @@ func (t *tracer) call(c view.Conversation, call evidence.Call, agent string) (sp
 			return s, err
 		}
 		said = cut(results.CallText(call, raw))
-		s.Attributes.text("gen_ai.tool.call.arguments", string(object(call.Arguments)))
-		s.Attributes.text("gen_ai.tool.call.result", string(raw))
+		s.about.text("gen_ai.tool.call.arguments", string(object(call.Arguments)))
+		s.about.text("gen_ai.tool.call.result", string(raw))
 	}
 	if call.Outcome != evidence.OutcomeOK {
 		class := string(call.Outcome)
 		if code, ok := call.ErrorCode(); ok {
 			class = strconv.FormatInt(code, 10)
-			s.Attributes.text("rpc.response.status_code", class)
+			s.about.text("rpc.response.status_code", class)
 		}
 		s.failed(class, said)
 	}
@@ -498,21 +429,27 @@ type genPart struct {
 func textPart(s string) genPart { return genPart{Type: "text", Content: new(cut(s))} }
 
 // messages adds messages as JSON. Their texts are limited.
-func (a *attributes) messages(key string, one genMessage) {
+func (a attributes) messages(key string, one genMessage) {
 	if one.Parts == nil {
 		one.Parts = []genPart{}
 	}
 	value, _ := evidence.Marshal([]genMessage{one}) // strings, and arguments that are valid JSON
-	*a = append(*a, attribute{key, attributeValue{String: new(string(value))}})
+	a.PutStr(key, string(value))
+}
+
+// link is the context of a span of somebody else.
+type link struct {
+	trace pcommon.TraceID
+	span  pcommon.SpanID
 }
 
 // traceparent returns the trace context (W3C Trace Context) in the member traceparent of
 // params._meta of the request with an id in a frame or batch.
-func traceparent(frame []byte, id json.RawMessage) (trace, parent string, ok bool) {
+func traceparent(frame []byte, id json.RawMessage) (to link, ok bool) {
 	wanted, isID := jsonrpc.ParseID(id)
 	messages, _, err := jsonrpc.Split(frame)
 	if err != nil || !isID {
-		return "", "", false
+		return to, false
 	}
 	var request jsonrpc.Message
 	for _, one := range messages {
@@ -523,25 +460,31 @@ func traceparent(frame []byte, id json.RawMessage) (trace, parent string, ok boo
 	}
 	value := jsontext.Member(jsontext.Member(request.Params, "_meta"), "traceparent")
 	if len(value) == 0 || value[0] != '"' || len(value) > maxName {
-		return "", "", false
+		return to, false
 	}
 	fields := strings.Split(jsontext.Word(value), "-")
-	if len(fields) < 4 || !lowerHex(fields[0], 2) || fields[0] == "ff" || fields[0] == "00" && len(fields) > 4 ||
-		!lowerHex(fields[1], 32) || !lowerHex(fields[2], 16) || !lowerHex(fields[3], 2) {
-		return "", "", false
+	var version, flags [1]byte
+	if len(fields) < 4 || !lowerHex(fields[0], version[:]) || version[0] == 0xff || version[0] == 0 && len(fields) > 4 ||
+		!lowerHex(fields[1], to.trace[:]) || !lowerHex(fields[2], to.span[:]) || !lowerHex(fields[3], flags[:]) {
+		return link{}, false
 	}
-	return fields[1], fields[2], strings.Trim(fields[1], "0") != "" && strings.Trim(fields[2], "0") != ""
+	return to, !to.trace.IsEmpty() && !to.span.IsEmpty()
 }
 
-func lowerHex(s string, digits int) bool {
-	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
+// lowerHex decodes as many bytes as it has room for from lowercase hexadecimal digits.
+func lowerHex(s string, into []byte) bool {
+	if len(s) != 2*len(into) || s != strings.ToLower(s) {
+		return false
+	}
+	_, err := hex.Decode(into, []byte(s))
+	return err == nil
 }
 
 func short(s string) string { return text.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxName) }
 
-func nanos(at time.Time) string {
+func timestamp(at time.Time) pcommon.Timestamp {
 	if at.IsZero() {
-		return "0"
+		return 0
 	}
-	return strconv.FormatInt(at.UnixNano(), 10)
+	return pcommon.NewTimestampFromTime(at)
 }

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 )
@@ -133,9 +132,6 @@ const harmless = " \n,;.-()/+=%?'\""
 // to both, never markup. URLs are broken by escaping their punctuation. The text is split
 // after each @, since mail addresses are detected even in text.
 func escaped(s string) string {
-	if !defence.EscapedMarkdown {
-		return s
-	}
 	var out strings.Builder
 	for i, r := range s {
 		switch {

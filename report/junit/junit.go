@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
@@ -291,11 +290,6 @@ func (b *budget) take(s string) content {
 type content string
 
 func (t content) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
-	if !defence.EscapedXML {
-		return e.EncodeElement(struct {
-			Raw string `xml:",innerxml"`
-		}{string(t)}, start)
-	}
 	if err := e.EncodeToken(start); err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
@@ -81,9 +80,6 @@ func (s shown) text(indent, said string) string {
 	if !s.Full {
 		cut, left = clip(said)
 	}
-	if !defence.IndentedText {
-		indent = ""
-	}
 	var out strings.Builder
 	for line := range strings.SplitSeq(cut, "\n") {
 		out.WriteString(strings.TrimRight(indent+text.Inert(line), " ") + "\n")
@@ -96,9 +92,6 @@ func (s shown) text(indent, said string) string {
 
 // clip returns the beginning of a text, and the number of bytes left out.
 func clip(text string) (string, int) {
-	if !defence.ClippedText {
-		return text, 0
-	}
 	cut := text
 	if len(cut) > shownBytes {
 		cut = strings.ToValidUTF8(cut[:shownBytes], "")
@@ -113,7 +106,7 @@ func clip(text string) (string, int) {
 func (s shown) line(said string) string {
 	const most = shownBytes / 4
 	said, mark := strings.TrimSpace(said), ""
-	if defence.ClippedText && !s.Full && len(said) > most {
+	if !s.Full && len(said) > most {
 		said, mark = strings.ToValidUTF8(said[:most], ""), "…"
 	}
 	return text.Inert(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(said)) + mark

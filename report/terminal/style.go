@@ -36,6 +36,18 @@ func (s Style) Skill(text string) string { return s.paint("35", text) }
 // Builtin styles uses of the agent's own tools.
 func (s Style) Builtin(text string) string { return s.paint("34", text) }
 
+// codes are those of all styles, and of their end.
+var codes = []string{"32", "31", "33", "1", "90", "36", "35", "34", "0"}
+
+// Sequences returns the control sequences of all styles.
+func Sequences() []string {
+	all := make([]string, len(codes))
+	for i, code := range codes {
+		all[i] = "\x1b[" + code + "m"
+	}
+	return all
+}
+
 func (s Style) paint(code, text string) string {
 	if !s.coloured || text == "" {
 		return text

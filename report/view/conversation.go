@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -225,7 +226,7 @@ func steps(turns []*Turn, calls []evidence.Call) (all []Step) {
 func (t *Turn) carriedOut(call *evidence.Call) {
 	for i := range t.Uses {
 		use := &t.Uses[i]
-		if use.ID == call.ToolUse && use.Call == 0 && (use.ID != "" || capture.Equal(use.Arguments, call.Arguments)) {
+		if use.ID == call.ToolUse && use.Call == 0 && (use.ID != "" || jsontext.Same(use.Arguments, call.Arguments)) {
 			use.Call = call.Seq
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -187,7 +188,7 @@ func follows(call evidence.Call, known time.Time) bool {
 }
 
 func adapted(call, failure evidence.Call) string {
-	if capture.Equal(call.Arguments, failure.Arguments) {
+	if jsontext.Same(call.Arguments, failure.Arguments) {
 		return ""
 	}
 	return " with other arguments"

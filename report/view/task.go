@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -292,32 +291,16 @@ func (w Why) Line() string {
 }
 
 // cutLine returns the first line of a text in visible form. If that introduces a program's
-// output, the most informative line of the output is appended.
+// output, the most informative line of the output is appended, of which a long one is cut in its middle:
+// what went wrong is often said first, and what to do last.
 func cutLine(s string) string {
 	first, printed, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	if first = strings.TrimSpace(first); strings.HasSuffix(first, ":") && printed != "" {
-		first += " " + mostTelling(printed)
+	first = text.Line(strings.TrimSpace(first), maxWhy)
+	if room := maxWhy - text.Columns(first) - 1; strings.HasSuffix(first, ":") && printed != "" && room > 0 {
+		printed, _, _ = strings.Cut(printed, "\nhint: ")
+		first += " " + text.Ends(text.Telling(printed), room)
 	}
-	return text.Line(first, maxWhy)
-}
-
-// complaint matches a line of output that reports a problem.
-var complaint = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|cannot|can't|could not|unable|failed|missing|required|must be|not found|denied|refused|invalid|unknown|usage)\b`)
-
-// mostTelling returns the first line of a program's output that reports a problem, or the
-// last line if there is none or the output has a Python traceback.
-func mostTelling(printed string) (line string) {
-	printed, _, _ = strings.Cut(printed, "\nhint: ")
-	traceback := strings.Contains(printed, "Traceback (most recent call last)")
-	for l := range strings.Lines(printed) {
-		if l = strings.TrimSpace(l); l != "" {
-			line = l
-		}
-		if !traceback && complaint.MatchString(l) {
-			break
-		}
-	}
-	return line
+	return first
 }
 
 // Reasons returns all reasons: the trial's own, and each grader's. Each may have several

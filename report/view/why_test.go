@@ -42,6 +42,11 @@ func TestWhy(t *testing.T) {
 			evidence.Verdicts{Class: evidence.ClassServerError, Message: "it exited; its stderr:\nnode:internal/x:1\n  throw err;\n\nError: Cannot find module 'x'\n    at y\nNode.js v24\nhint: install x"},
 			"it exited; its stderr: Error: Cannot find module 'x'", []string{"it exited; its stderr:\nnode:internal/x:1\n  throw err;\n\nError: Cannot find module 'x'\n    at y\nNode.js v24\nhint: install x"},
 		},
+		"a long line": {
+			evidence.Verdicts{Class: evidence.ClassServerError, Message: "it exited; its stderr:\n[9:9:ERROR:host.cc:130] No usable sandbox! " + strings.Repeat("If you are on such a system, see there. ", 40) + "Or try --no-sandbox.\nhint: x"},
+			"it exited; its stderr: [9:9:ERROR:host.cc:130] No usable sandbox! If you are on such a system, see there. If you are on such a sys… there. If you are on such a system, see there. If you are on such a system, see there. Or try --no-sandbox.",
+			[]string{"it exited; its stderr:\n[9:9:ERROR:host.cc:130] No usable sandbox! " + strings.Repeat("If you are on such a system, see there. ", 40) + "Or try --no-sandbox.\nhint: x"},
+		},
 		"Python":       {evidence.Verdicts{Class: evidence.ClassServerError, Message: "it exited; its stderr:\nTraceback (most recent call last):\n  raise KeyError(\"missing\")\nKeyError: 'X'\n"}, "it exited; its stderr: KeyError: 'X'", []string{"it exited; its stderr:\nTraceback (most recent call last):\n  raise KeyError(\"missing\")\nKeyError: 'X'\n"}},
 		"hidden words": {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("\u202e", 300)}, strings.Repeat(`\u{202E}`, 29) + `\u{202E` + "…", []string{strings.Repeat("\u202e", 300)}},
 		"a long word":  {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("x", 900)}, strings.Repeat("x", maxWhy-1) + "…", []string{strings.Repeat("x", 900)}},

@@ -31,6 +31,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/offline"
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/tree"
@@ -78,6 +79,11 @@ func Fetch(ctx context.Context, repo Source) (*Tree, error) {
 }
 
 func fetch(ctx context.Context, repo Source, dial dialFunc) (*Tree, error) {
+	if repo.Remote {
+		if err := offline.Check(ctx, "the repository "+repo.Path); err != nil {
+			return nil, err
+		}
+	}
 	program, err := exec.LookPath("git")
 	if err != nil {
 		return nil, refused("inputs.repos needs the git command, which is not in PATH")
@@ -272,7 +278,7 @@ func (g git) pack(commit string) (*Tree, error) {
 		return nil, err
 	}
 	out := &bounded.Head{W: file, Limit: maxBytes, Fail: refused("it is larger than %d MiB with its history; give it a depth", maxBytes>>20)}
-	err = errors.Join(os.Remove(file.Name()), tree.Pack(root, nil, out))
+	err = errors.Join(os.Remove(file.Name()), tree.Pack(root, ".", nil, out))
 	packed := &Tree{Commit: commit, file: file, size: out.Size()}
 	if err == nil {
 		err = packed.check(root)

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/internal/offline"
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
@@ -70,8 +71,8 @@ func (r repo) commit(name, content string) {
 	r.git("commit", "--quiet", "-m", content)
 }
 
-// files is what a tree holds outside of its .git, and the names that are there.
-func files(t *testing.T, from *Tree) (content map[string]string, names []string) {
+// filesOf is what a tree holds outside of its .git, and the names that are there.
+func filesOf(t *testing.T, from *Tree) (content map[string]string, names []string) {
 	t.Helper()
 	content = map[string]string{}
 	for e, err := range tree.Entries(from.Open()) {
@@ -123,7 +124,7 @@ func TestFetch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			content, names := files(t, tree)
+			content, names := filesOf(t, tree)
 			want := map[string]string{first: "first", second: "second"}[test.commit]
 			if tree.Commit != test.commit || len(content) != 1 || content["file"] != want {
 				t.Errorf("%s has %q, want %s", tree.Commit, content, test.commit)
@@ -183,7 +184,7 @@ func TestRefused(t *testing.T) {
 	outside.commit("more", "a link that leads out")
 	if tree, err := Fetch(t.Context(), Source{Path: outside.dir, Commit: outside.git("rev-parse", "out~1")}); err != nil {
 		t.Error(err)
-	} else if content, _ := files(t, tree); content["here"] != "file" || content["gone"] != "nothing" {
+	} else if content, _ := filesOf(t, tree); content["here"] != "file" || content["gone"] != "nothing" {
 		t.Errorf("links that stay in the repository are %q", content)
 	}
 	bomb := newRepo(t)
@@ -309,7 +310,7 @@ func TestHostileRepository(t *testing.T) {
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("it ran a program")
 	}
-	content, names := files(t, tree)
+	content, names := filesOf(t, tree)
 	if content["file"] != "second" || slices.Contains(names, "sub/file") {
 		t.Errorf("it has %q", names)
 	}
@@ -363,10 +364,20 @@ func TestClone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		content, names := files(t, tree)
+		content, names := filesOf(t, tree)
 		if want := map[bool]string{true: "second", false: "first"}[commit == ""]; content["file"] != want || !slices.Contains(names, ".git/shallow") {
 			t.Errorf("at %q it has %q, %q", commit, content, names)
 		}
+	}
+	forbidden := func(context.Context, string, string) (net.Conn, error) {
+		t.Error("a connection was made without leave to fetch")
+		return nil, errors.New("no")
+	}
+	if _, err := fetch(offline.Context(t.Context()), Source{Path: at, Remote: true, Depth: 1}, forbidden); !errors.Is(err, offline.ErrOffline) {
+		t.Errorf("offline: %v", err)
+	}
+	if _, err := Fetch(offline.Context(t.Context()), Source{Path: r.dir}); err != nil {
+		t.Errorf("a directory, offline: %v", err)
 	}
 	for _, test := range []struct{ at, want string }{
 		{"https://" + host + "/none", "not found"},

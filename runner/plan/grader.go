@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -21,6 +22,9 @@ type GraderContainer struct {
 	Turn    int      `json:"turn,omitempty"`  // turn of the grader's checkpoint; 0 for none
 	Command []string `json:"command"`         // for assertions, the interpreter
 	Files   []File   `json:"files,omitempty"` // by path relative to the program's directory
+	// Source is the source that Image is built from, and build says where it is; nil for none.
+	Source *images.Source `json:"-"`
+	build  *mcpconfig.Build
 }
 
 // graderPlanner plans the containers of graders' programs, and checks that what graders ask of
@@ -29,6 +33,7 @@ type graderPlanner struct {
 	eval    *eval.Eval
 	agent   sandbox.Container
 	servers []Server
+	choices Choices
 }
 
 // planAll plans the graders of a trial and of its checkpoints. It also returns settings that
@@ -66,6 +71,9 @@ func (p graderPlanner) plan(graders []evidence.GraderSpec) (all []GraderContaine
 			if p.eval.Local && what.Image != "" {
 				unenforced = append(unenforced, fmt.Sprintf("image of grader %q", ask.Grader))
 			}
+			if p.eval.Local && what.Build != nil {
+				unenforced = append(unenforced, fmt.Sprintf("build of grader %q", ask.Grader))
+			}
 		case evidence.FileAsk:
 			err = p.checkFileAsk(what)
 		}
@@ -82,7 +90,10 @@ func (p graderPlanner) program(grader string, ask evidence.ProgramAsk) (g Grader
 		g.Command = []string{grading.Interpreter(ask.Language)}
 	}
 	if !p.eval.Local {
-		g.Image = imageOf(p.eval, ask)
+		if g.Source, err = sourceOf(p.eval, ask.Build, nil, p.choices); err != nil {
+			return g, err
+		}
+		g.Image, g.build = g.Source.TagOr(imageOf(p.eval, ask)), ask.Build
 		if g.Image != p.agent.Image {
 			g.User = ""
 		}

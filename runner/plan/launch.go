@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/cmdmock"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 

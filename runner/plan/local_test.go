@@ -22,6 +22,8 @@ func fill(t *testing.T, v reflect.Value) {
 		v.SetString("x")
 	case reflect.Int, reflect.Int64:
 		v.SetInt(1)
+	case reflect.Bool:
+		v.SetBool(true)
 	case reflect.Float64:
 		v.SetFloat(1)
 	case reflect.Map:
@@ -123,7 +125,10 @@ func TestServersOnThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		trial := trials[0]
-		command, dir, _ := trial.Servers[0].Program()
+		command, dir := "", trial.Servers[0].Program().Dir
+		if args := trial.Servers[0].Program().Args; len(args) > 0 {
+			command = args[0]
+		}
 		if command != test.command || dir != test.dir || trial.Isolated() || trial.Servers[0].Container != (sandbox.Container{}) || trial.Servers[0].Egress != nil {
 			t.Errorf("%+v is %s in %s of %+v", test.server, command, dir, trial)
 		}

@@ -37,12 +37,12 @@ func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platfo
 				continue
 			}
 			config := task.Servers[name]
-			source, err := sourceOf(e, config, c)
-			if err != nil {
-				return nil, fmt.Errorf("task %s: server %q: build: %w", task.ID, name, err)
-			}
-			if source != nil {
-				config.Image = source.Tag()
+			var source *images.Source
+			if config.HasSource() {
+				if source, err = sourceOf(e, config.Build, config.Secrets, c); err != nil {
+					return nil, fmt.Errorf("task %s: server %q: %w", task.ID, name, err)
+				}
+				config.Image = source.TagOr(config.Image)
 			}
 			image := packageImage(e, p, config, lock, platform)
 			image.Source = source

@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // PerBenchmark is the lifetime of servers with one instance for the run, the default outside of
@@ -41,6 +42,9 @@ type Choices struct {
 	NoSkills bool
 	// On is the backend: empty for Docker, or eval.OnKubernetes.
 	On string
+	// Cluster returns the settings of an eval's pods, and fails if it asks for what the user's own
+	// configuration does not have. Nil means that there is no such configuration.
+	Cluster func(kube.Settings) (kube.Settings, error)
 	// HostHooks allows hooks on the host.
 	HostHooks bool
 	// Lookup returns environment variables. Values used in the plan are added to Secrets.
@@ -78,8 +82,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 		return nil, e.Locate(err, "config", "executor")
 	}
 	var trials []*Trial
-	var located strictyaml.Errors // each once, however many tasks it stops
-	var errs []error
+	var errs []error // each that is in the file once, however many tasks it stops
 	var declared *declaration
 	for _, task := range tasks {
 		if declared == nil || !reflect.DeepEqual(declared.servers, task.Servers) {
@@ -87,9 +90,9 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 			declared.plan(e, c)
 		}
 		t, err := planTask(e, task, declared, models, c)
-		if inFile := (strictyaml.Errors{}); errors.As(err, &inFile) {
-			if !slices.ContainsFunc(located, func(other *strictyaml.Error) bool { return other.Error() == inFile[0].Error() }) {
-				located = append(located, inFile...)
+		if errors.As(err, new(strictyaml.Errors)) {
+			if !slices.ContainsFunc(errs, func(other error) bool { return other.Error() == err.Error() }) {
+				errs = append(errs, err)
 			}
 			continue
 		}
@@ -113,13 +116,23 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 			trials = append(trials, &trial)
 		}
 	}
-	if len(located) == 0 {
-		return trials, errors.Join(errs...)
-	}
+	return trials, together(e, errs)
+}
+
+// together returns all errors as one: if some of them are in files, as [strictyaml.Errors].
+func together(e *eval.Eval, errs []error) error {
+	var located, elsewhere strictyaml.Errors
 	for _, err := range errs {
-		located = append(located, &strictyaml.Error{File: e.Path, Message: err.Error(), Class: err})
+		if inFile := (strictyaml.Errors{}); errors.As(err, &inFile) {
+			located = append(located, inFile...)
+		} else {
+			elsewhere = append(elsewhere, &strictyaml.Error{File: e.Path, Message: err.Error(), Class: err})
+		}
 	}
-	return trials, located
+	if len(located) == 0 {
+		return errors.Join(errs...)
+	}
+	return append(located, elsewhere...)
 }
 
 // planTask plans what all trials of a task share.
@@ -148,12 +161,12 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 		return Trial{}, err
 	}
 	if e.Local { // the agent's disk limit still bounds what is collected
-		t.Network, t.Subnets, t.Runtime, t.Workspace = NetworkNone, "", "", "directory"
+		t.Network, t.Subnets, t.Runtime, t.Workspace = sandbox.NetworkNone, "", "", "directory"
 		t.Agent.Container, t.Agent.Egress, t.EgressLimits = sandbox.Container{Disk: t.Agent.Disk}, nil, egress.Limits{}
 		t.NotEnforced = notEnforced(e.Config)
 	}
 	if c.On == eval.OnKubernetes {
-		if err := planPods(&t, e); err != nil {
+		if err := planPods(&t, e, c.Cluster); err != nil {
 			return Trial{}, err
 		}
 	}
@@ -180,7 +193,7 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 	if t.Attack, t.Files, err = planAttack(task.Attack, c.NoAttacks, t.Files); err != nil {
 		return Trial{}, err
 	}
-	graders := graderPlanner{e, t.Agent.Container, t.Servers}
+	graders := graderPlanner{e, t.Agent.Container, t.Servers, c}
 	var unenforced []string
 	if t.GraderContainers, unenforced, err = graders.planAll(t.AllGraders(), task.Checkpoints); err != nil {
 		return Trial{}, err
@@ -195,14 +208,14 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 
 // planPods plans a trial for Kubernetes. It returns an error for settings that pods do not
 // support.
-func planPods(t *Trial, e *eval.Eval) error {
+func planPods(t *Trial, e *eval.Eval, settle func(kube.Settings) (kube.Settings, error)) error {
 	isolation := e.Config.Isolation
 	for _, cannot := range []struct {
 		is           bool
 		key, instead string
 	}{
 		{isolation.Network == "bridge", "network: bridge", "pods of a trial have no network between them: leave it out, or set it to airtight"},
-		{isolation.Workspace == WorkspaceVolume, "workspace: volume", "the workspace of a pod is in memory: leave it out, or set it to tmpfs"},
+		{isolation.Workspace == sandbox.WorkspaceVolume, "workspace: volume", "the workspace of a pod is in memory: leave it out, or set it to tmpfs"},
 		{isolation.Runtime != "", "runtime", "it is a runtime of Docker's: set kubernetes.runtime_class"},
 	} {
 		if cannot.is {
@@ -210,7 +223,13 @@ func planPods(t *Trial, e *eval.Eval) error {
 		}
 	}
 	t.Network, t.Subnets = "airtight", ""
-	cluster := isolation.Kubernetes
+	if settle == nil {
+		settle = func(k kube.Settings) (kube.Settings, error) { return k.Settle(kube.Settings{}, "") }
+	}
+	cluster, err := settle(isolation.Kubernetes)
+	if err != nil {
+		return err
+	}
 	t.ImagesFile = filepath.Join(e.Dir(), cmp.Or(cluster.Images, DefaultImagesFile))
 	t.Kubernetes = &cluster
 	return nil
@@ -239,10 +258,10 @@ func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) 
 		t := &Trial{
 			Run: c.Run, Task: name, TaskName: "inspect " + name, Number: 1,
 			Network: "airtight", Runtime: e.Config.Isolation.Runtime, Workspace: "tmpfs",
-			ServersOnly: true, Servers: []Server{server}, EgressLimits: limits,
+			Servers: []Server{server}, EgressLimits: limits,
 		}
 		if server.Remote {
-			t.Network, t.Runtime, t.Workspace, t.EgressLimits = NetworkNone, "", "", egress.Limits{}
+			t.Network, t.Runtime, t.Workspace, t.EgressLimits = sandbox.NetworkNone, "", "", egress.Limits{}
 		}
 		plans = append(plans, t)
 	}

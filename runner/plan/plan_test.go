@@ -127,9 +127,9 @@ func TestPlanRefuses(t *testing.T) {
 		}, `task buy: server "s"`},
 		{"file in /etc", func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
 			task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Files: map[string]string{"/etc/x": "data/bolts.json"}}}
-		}, "files cannot be copied into /etc of its container"},
+		}, "files: \"/etc/x\" is in a directory of its container that cannot be written to"},
 		{"file of a service that is gone", withService(mcpconfig.Service{Files: map[string]string{"/data/x": "data/none"}}), `server "s": service "db"`},
-		{"file of a service in /etc", withService(mcpconfig.Service{Files: map[string]string{"/etc/x": "data/bolts.json"}}), `server "s": service "db": /etc of its container cannot be made writable`},
+		{"file of a service in /etc", withService(mcpconfig.Service{Files: map[string]string{"/etc/x": "data/bolts.json"}}), `services.db.files: "/etc/x" is in a directory of its container that cannot be written to`},
 		{"writable system", withService(mcpconfig.Service{Writable: []string{"/usr/lib/x"}}), `server "s": services.db.writable[0] cannot be /usr/lib/x`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestTogether(t *testing.T) {
 		{nil, []string{"/b/c", "/b", "/b", "/tmp", sandbox.HomeDir}, []string{"/b", "/b/c"}},
 		{[]string{"/srv"}, []string{"/srv/a"}, []string{"/srv", "/srv/a"}},
 	} {
-		if got := together(test.ofFiles, test.named); !slices.Equal(got, test.want) {
+		if got := writable(test.ofFiles, test.named); !slices.Equal(got, test.want) {
 			t.Errorf("%q and %q: %q, want %q", test.ofFiles, test.named, got, test.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
@@ -23,16 +24,19 @@ const shownSkills = 5
 type printer struct{ strings.Builder }
 
 func (p *printer) entry(name, format string, args ...any) {
-	fmt.Fprintf(p, "  %-10s  "+format+"\n", append([]any{name}, args...)...)
+	p.write("  %-10s  "+format, append([]any{name}, args...)...)
 }
 
-func (p *printer) line(format string, args ...any) {
-	fmt.Fprintf(p, "              "+format+"\n", args...)
+func (p *printer) line(format string, args ...any) { p.write("              "+format, args...) }
+
+// write writes a line, which is one whatever is in it.
+func (p *printer) write(format string, args ...any) {
+	p.WriteString(text.Inert(fmt.Sprintf(format, args...)) + "\n")
 }
 
 // part writes a line for a part of the preceding entry.
 func (p *printer) part(name, format string, args ...any) {
-	fmt.Fprintf(p, "    %-8s  "+format+"\n", append([]any{name}, args...)...)
+	p.write("    %-8s  "+format, append([]any{name}, args...)...)
 }
 
 func (p *printer) files(files []File) {
@@ -41,12 +45,11 @@ func (p *printer) files(files []File) {
 	}
 }
 
-// String returns the plan in a readable form: network, containers, images, limits and mcp.json.
-// It contains no secrets.
-func (t *Trial) String() string {
+// printed returns a trial as [Trial.String] does.
+func printed(t *Trial) string {
 	p := new(printer)
-	fmt.Fprintf(p, "trial %s/%d  %s\n", t.Task, t.Number, t.TaskName)
-	p.entry("network", "%s", t.describeNetwork())
+	p.write("trial %s/%d  %s", t.Task, t.Number, t.TaskName)
+	p.entry("network", "%s", describeNetwork(t))
 	p.entry("agent", "executor %s, time limit %s", t.Agent.Executor, t.Timeout)
 	p.agent(t)
 	if t.Models != nil {
@@ -100,7 +103,7 @@ func (t *Trial) String() string {
 	for _, name := range t.NotEnforced {
 		p.entry("no effect", "%s", name)
 	}
-	p.entry("mcp.json", "%s", t.describeMCPConfig())
+	p.entry("mcp.json", "%s", describeMCPConfig(t))
 	for line := range strings.Lines(t.MCPJSON) {
 		fmt.Fprintf(p, "              %s", line)
 	}
@@ -192,9 +195,7 @@ func (p *printer) server(s Server, isolated bool) {
 		contained = *s.Becomes
 		p.line("becomes %s, environment %q", describeCommand(contained), slices.Sorted(maps.Keys(contained.Env)))
 	}
-	if s.Source != nil {
-		p.line("build of %s, %s", s.Source, s.Source.How())
-	}
+	p.source(s.Source)
 	switch {
 	case s.Package == "":
 	case s.Image == "":
@@ -252,11 +253,18 @@ func (p *printer) server(s Server, isolated bool) {
 	}
 }
 
+func (p *printer) source(s *images.Source) {
+	if s != nil {
+		p.line("build of %s, %s", s, s.How())
+	}
+}
+
 // service writes a service as in the eval, with variables unexpanded.
 func (p *printer) service(s Service) {
 	container, declared := s.Container, s.declared
 	container.Image, container.User = cmp.Or(declared.Image, container.Image), declared.User
 	p.part("service", "%s, %s", s.Name, describeCommand(mcpconfig.Server{Command: declared.Command, Args: declared.Args}))
+	p.source(s.Source)
 	p.line("%s", container)
 	ready := "its image's health check"
 	if !s.Ready.Health {
@@ -279,6 +287,7 @@ func describeCommand(c mcpconfig.Server) string {
 }
 
 func (p *printer) graderContainer(g GraderContainer, isolated bool) {
+	p.source(g.Source)
 	if isolated {
 		p.line("%s, without a network", g.Container)
 	} else {
@@ -339,7 +348,7 @@ func (p *printer) attack(a *evidence.TaskAttack) {
 	}
 }
 
-func (t *Trial) describeNetwork() string {
+func describeNetwork(t *Trial) string {
 	if !t.Isolated() {
 		return "none of its own: nothing is isolated"
 	}
@@ -356,7 +365,7 @@ func (t *Trial) describeNetwork() string {
 	return "bridge: an internal /29 of " + from + " with the agent alone; servers have loopback only"
 }
 
-func (t *Trial) describeMCPConfig() string {
+func describeMCPConfig(t *Trial) string {
 	if t.Isolated() {
 		return sandbox.MCPConfigPath
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -91,14 +92,13 @@ func (s Server) withProxy() mcpconfig.Server {
 // Process returns the server's program, with environment variables for egress.
 func (s Server) Process(home string) process.Spec { return serverProcess(s.withProxy(), home) }
 
-// Program returns how a server without isolation is started. command is empty for a remote
-// server.
-func (s Server) Program() (command, dir string, env []string) {
-	p := serverProcess(s.Expanded, "")
-	if s.Remote || len(p.Args) == 0 {
-		return "", "", nil
+// Program returns the server's program as far as it is known before its sandbox is open, without
+// Args if it is not run here or only its image knows it.
+func (s Server) Program() process.Spec {
+	if s.Remote {
+		return process.Spec{}
 	}
-	return p.Args[0], p.Dir, p.Env
+	return serverProcess(s.Expanded, "")
 }
 
 // serverProcess returns a server's program. Without a command it is the image's own program,
@@ -171,6 +171,7 @@ func (d *declaration) plan(e *eval.Eval, c Choices) {
 // mocks, which replace servers of the same name. It also returns settings that have no effect
 // without isolation.
 func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) (all []Server, unenforced []string, err error) {
+	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		server, err := planServer(e, name, declared[name], c)
 		if of := e.Config.MCPServers[name]; err != nil && of != nil && reflect.DeepEqual(*of, declared[name]) {
@@ -181,9 +182,13 @@ func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) 
 			server, err = server.onThisMachine(e.Dir())
 		}
 		if err != nil {
-			return nil, nil, err
+			errs = append(errs, err)
+			continue
 		}
 		all = append(all, server)
+	}
+	if err := together(e, errs); err != nil {
+		return nil, nil, err
 	}
 	for _, mock := range e.Mocks {
 		all = slices.DeleteFunc(all, func(s Server) bool { return s.Name == mock.Name })
@@ -210,11 +215,11 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	if !e.Local && mcpconfig.IsDockerRun(declared) {
 		s.Becomes = &contained
 	}
-	if s.Source, err = sourceOf(e, config, c); err != nil {
-		return s, fmt.Errorf("server %q: build: %w", name, err)
-	}
-	if s.Source != nil {
-		config.Image = s.Source.Tag()
+	if config.HasSource() {
+		if s.Source, err = sourceOf(e, config.Build, config.Secrets, c); err != nil {
+			return s, fmt.Errorf("server %q: %w", name, err)
+		}
+		config.Image = s.Source.TagOr(config.Image)
 	}
 	planted := canariesOf(e, c.Run).inServer(name, &config)
 	if err := s.configure(e, config, c); err != nil {
@@ -227,7 +232,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		s.Pin = c.Lock.Pin(name)
 		s.Strict = s.Pin != nil && pins == PinsFail
 	}
-	if err := s.furnish(e, planted); err != nil {
+	if err := s.furnish(e, planted, c); err != nil {
 		return s, fmt.Errorf("server %q: %w", name, err)
 	}
 	return s, nil
@@ -256,7 +261,7 @@ func (s *Server) configure(e *eval.Eval, config mcpconfig.Server, c Choices) (er
 
 // furnish plans the server's files, including planted ones, its writable directories and its
 // services.
-func (s *Server) furnish(e *eval.Eval, planted []File) (err error) {
+func (s *Server) furnish(e *eval.Eval, planted []File, c Choices) (err error) {
 	if s.Files, err = filesOf(e, s.Expanded.Files); err != nil {
 		return err
 	}
@@ -267,8 +272,8 @@ func (s *Server) furnish(e *eval.Eval, planted []File) (err error) {
 			return fmt.Errorf("files cannot be copied into %s of its container; choose another directory, such as /data", dir)
 		}
 	}
-	s.Writable = together(ofFiles, s.Expanded.Writable)
-	s.Services, err = planServices(e, s.Expanded, s.Config, s.Pull)
+	s.Writable = writable(ofFiles, s.Expanded.Writable)
+	s.Services, err = planServices(e, s, c)
 	return err
 }
 
@@ -282,8 +287,8 @@ func filesOf(e *eval.Eval, wanted map[string]string) (files []File, err error) {
 	return files, err
 }
 
-// together returns the named writable directories, and those of files that are in none of them.
-func together(ofFiles, named []string) []string {
+// writable returns the named writable directories, and those of files that are in none of them.
+func writable(ofFiles, named []string) []string {
 	all := slices.DeleteFunc(slices.Clone(named), func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 	for _, dir := range ofFiles {
 		if !slices.ContainsFunc(named, func(n string) bool { return dir == n || strings.HasPrefix(dir, n+"/") }) {
@@ -301,8 +306,9 @@ func sized(c sandbox.Container, l mcpconfig.Limits) (sandbox.Container, error) {
 	c.CPUs, c.Pids = cmp.Or(l.CPUs, defaultCPUs), int64(cmp.Or(l.Pids, defaultPids))
 	c.OpenFiles = int64(cmp.Or(l.OpenFiles, sandbox.DefaultOpenFiles))
 	err := errors.Join(readSize(&c.Memory, l.Memory), readSize(&c.Disk, l.Disk))
-	c.Scratch = c.Disk
-	return c, errors.Join(err, readSize(&c.Scratch, l.Scratch))
+	c.NestedSandboxes = l.NestedSandboxes
+	c.Scratch, c.ShmSize = c.Disk, sandbox.DefaultShmSize
+	return c, errors.Join(err, readSize(&c.Scratch, l.Scratch), readSize(&c.ShmSize, l.ShmSize))
 }
 
 // readSize parses a size, unless it is empty.
@@ -415,21 +421,47 @@ func packageImage(e *eval.Eval, p mcpconfig.Package, config mcpconfig.Server, lo
 	return image
 }
 
-// sourceOf returns the source that a server's image is built from, or nil. The eval's own files
-// are left out.
-func sourceOf(e *eval.Eval, config mcpconfig.Server, c Choices) (*images.Source, error) {
-	if e.Local || !config.HasSource() {
+// sourceOf returns the source of a build, or nil if there is nothing to build. The eval's own files
+// and those with secrets, of the eval's servers and these, are left out, under any name.
+func sourceOf(e *eval.Eval, b *mcpconfig.Build, secrets map[string]mcpconfig.Secret, c Choices) (*images.Source, error) {
+	if e.Local || b == nil {
 		return nil, nil
 	}
-	how := fmt.Sprintf("%+v", *config.Build) // maps are printed in the order of their keys
+	secret := secretFiles(e, secrets)
+	how := fmt.Sprintf("%+v %q", *b, secret) // maps are printed in the order of their keys
 	if c.sources[how] == nil {
-		source, err := images.ReadSource(e.BuildDir(*config.Build), *config.Build, bases(e), slices.Concat(e.Files(), c.Omit), c.Output...)
+		left := slices.Clone(c.Output)
+		for _, path := range secret {
+			if info, err := os.Stat(path); err == nil { // else there is nothing to leave out
+				left = append(left, info)
+			}
+		}
+		source, err := images.ReadSource(e.BuildDir(*b), *b, bases(e), slices.Concat(e.Files(), c.Omit), left...)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("build: %w", err)
 		}
 		c.sources[how] = source
 	}
 	return c.sources[how], nil
+}
+
+// secretFiles returns the paths of the files of secrets, and of those of the eval's servers.
+func secretFiles(e *eval.Eval, secrets map[string]mcpconfig.Secret) (paths []string) {
+	for _, s := range append(slices.Collect(maps.Values(e.Config.MCPServers)), &mcpconfig.Server{Secrets: secrets}) {
+		if s == nil {
+			continue
+		}
+		for _, secret := range s.Secrets {
+			switch {
+			case filepath.IsAbs(secret.File):
+				paths = append(paths, secret.File)
+			case secret.File != "":
+				paths = append(paths, filepath.Join(e.Dir(), secret.File))
+			}
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // install sets the image of Build and, once that is resolved, replaces the command by the
@@ -460,6 +492,8 @@ type Service struct {
 	Files    []File   `json:"files,omitempty"`    // by absolute path
 	Ready    Ready    `json:"ready"`
 
+	// Source is the source that Image is built from; nil for none.
+	Source *images.Source `json:"-"`
 	// Expanded is the configuration with which the service is started. It contains values of
 	// variables.
 	Expanded mcpconfig.Service `json:"-"`
@@ -473,28 +507,32 @@ type Ready struct {
 	Timeout time.Duration `json:"timeout_ns"`
 }
 
-func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) ([]Service, error) {
-	var services []Service
-	for _, name := range slices.Sorted(maps.Keys(config.Services)) {
-		s, err := planService(e, name, *config.Services[name], pull)
+func planServices(e *eval.Eval, of *Server, c Choices) (services []Service, err error) {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(of.Expanded.Services)) {
+		s, err := planService(e, name, of, c)
 		if err != nil {
-			return nil, fmt.Errorf("service %q: %w", name, err)
+			errs = append(errs, fmt.Errorf("service %q: %w", name, err))
 		}
-		s.declared = *declared.Services[name]
 		services = append(services, s)
 	}
-	return services, nil
+	return services, errors.Join(errs...)
 }
 
-func planService(e *eval.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
+func planService(e *eval.Eval, name string, of *Server, c Choices) (Service, error) {
+	config := *of.Expanded.Services[name]
+	source, err := sourceOf(e, config.Build, of.Expanded.Secrets, c)
+	if err != nil {
+		return Service{}, err
+	}
 	container, err := sized(sandbox.Container{
-		Image: config.Image, User: config.User, Pull: pull, Memory: defaultServerMemory, Disk: defaultServerDisk,
+		Image: source.TagOr(config.Image), User: config.User, Pull: of.Pull, Memory: defaultServerMemory, Disk: defaultServerDisk,
 	}, config.Limits)
 	if err != nil {
 		return Service{}, err
 	}
 	s := Service{
-		Container: container, Name: name, Ports: config.Ports, Expanded: config,
+		Container: container, Source: source, declared: *of.Config.Services[name], Name: name, Ports: config.Ports, Expanded: config,
 		Ready: Ready{Health: config.Ready.Health, Timeout: cmp.Or(seconds(config.Ready.Timeout), defaultReady)},
 	}
 	if s.Files, err = filesOf(e, config.Files); err != nil {

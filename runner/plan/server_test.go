@@ -1,8 +1,11 @@
 package plan
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,5 +194,77 @@ func TestPlanPackagesRefuses(t *testing.T) {
 	hiding := strings.Replace(packagesEval, "cwd: /srv", "files: {/opt/server/x/f: f}", 1)
 	if _, err := planPackages(t, hiding, nil); err == nil || !strings.Contains(err.Error(), "files cannot be copied into /opt/server/x") {
 		t.Errorf("files where the package is: %v", err)
+	}
+}
+
+// TestSecretsStayOut checks that the files that secrets are in get into no image, under any name.
+func TestSecretsStayOut(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"Dockerfile": "FROM scratch", "sub/Dockerfile": "FROM scratch", "signing.key": "the key", "sub/other.key": "the key", "task.yaml": "{id: t, inputs: {prompt: p}}",
+		"eval.yaml": `name: e
+config:
+  trials_per_task: 1
+  timeout_seconds: 10
+  executor: mock
+  mcp_servers:
+    one: {command: ./one, build: ., secrets: {K: {file: signing.key}}}
+    two:
+      command: ./two
+      secrets: {K: {file: sub/other.key}}
+      image: i
+      services: {db: {build: ., command: ./db, ports: [1], ready: {health: true}}}
+    three: {command: ./three, build: {context: sub}, secrets: {K: {file: absent.key}}}
+graders:
+  - {type: program, name: look, config: {command: ./look, build: {context: sub, args: {A: b}}}}
+tasks: [task.yaml]
+`,
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(dir, "signing.key"), filepath.Join(dir, "sub", "linked")); err != nil {
+		t.Fatal(err)
+	}
+	e, tasks, err := eval.Load(filepath.Join(dir, "eval.yaml"), eval.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials, err := Plan(e, tasks, Choices{Run: "r", Lookup: lookup(nil), Secrets: &redact.Set{}, Platform: "linux/amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var built []string
+	for _, b := range trials[0].containers() {
+		if b.Build == nil {
+			continue
+		}
+		built = append(built, b.Who)
+		content, err := b.Build.Context(images.Network{})
+		var packed bytes.Buffer
+		if err = errors.Join(err, content.Tar(&packed)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(packed.String(), "FROM scratch") || strings.Contains(packed.String(), "the key") {
+			t.Errorf("the build of %s gets %q", b.Who, packed.String())
+		}
+	}
+	if diff := cmp.Diff([]string{`server "one"`, `server "three"`, `service "db" of server "two"`, `grader "look"`}, built); diff != "" {
+		t.Errorf("built (-want +got):\n%s", diff)
+	}
+	var told []string
+	for _, g := range Gifts(e, trials) {
+		if g.Build {
+			told = append(told, strings.TrimPrefix(g.To, "the build of "))
+		}
+	}
+	slices.Sort(told)
+	if diff := cmp.Diff(slices.Sorted(slices.Values(built)), told); diff != "" {
+		t.Errorf("told of as builds (-want +got):\n%s", diff)
+	}
+	db, look := trials[0].Servers[2].Services[0], trials[0].GraderContainers[0]
+	if db.Image != db.Source.Tag() || look.Image != look.Source.Tag() || !strings.Contains(trials[0].String(), "build of "+db.Source.String()) {
+		t.Errorf("the service has the image %s, the grader %s, in\n%s", db.Image, look.Image, trials[0])
 	}
 }

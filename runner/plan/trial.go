@@ -10,10 +10,10 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/cmdmock"
+	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
 // Trial is the plan of one trial: plain data, decided before anything starts. Its JSON contains
@@ -46,12 +46,10 @@ type Trial struct {
 	Models *Models `json:"models,omitempty"`
 	// EgressLimits apply to each container with egress.
 	EgressLimits egress.Limits `json:"egress_limits,omitzero"`
-	// ServersOnly is set if there is no agent: the servers live as long as the run.
-	ServersOnly bool `json:"-"`
 	// Kubernetes is the cluster that the trial runs on, or nil. ImagesFile is the path of the
 	// list of images in the cluster.
-	Kubernetes *eval.Kubernetes `json:"kubernetes,omitempty"`
-	ImagesFile string           `json:"-"`
+	Kubernetes *kube.Settings `json:"kubernetes,omitempty"`
+	ImagesFile string         `json:"-"`
 	// NotEnforced are settings of the eval that have no effect because nothing is isolated.
 	NotEnforced []string `json:"not_enforced,omitempty"`
 
@@ -65,14 +63,8 @@ type Trial struct {
 	Trigger bool `json:"trigger_test,omitempty"`
 }
 
-// WorkspaceVolume is the workspace of a trial that has a volume for it, of any size.
-const WorkspaceVolume = "volume"
-
-// NetworkNone is the network of a trial without isolation, which uses that of the machine.
-const NetworkNone = "none"
-
 // Isolated reports whether the trial runs in containers.
-func (t *Trial) Isolated() bool { return t.Network != NetworkNone }
+func (t *Trial) Isolated() bool { return t.Network != sandbox.NetworkNone }
 
 // AsksRunner reports whether the agent connects to [sandbox.ModelHost], for models or mocked
 // commands.
@@ -157,102 +149,27 @@ func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Numbe
 // ID returns the trial's id in its run.
 func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
 
-// Label returns a name for this attempt: TASK/N, or TASK/N/ATTEMPT from the second one.
-func (t *Trial) Label() string {
-	if t.Attempt > 1 {
-		return t.ID().String() + "/" + strconv.Itoa(t.Attempt)
-	}
-	return t.ID().String()
-}
-
-// Roles of the containers of a sandbox.
-const (
-	RoleAgent   = "agent"
-	RoleServer  = "server"
-	RoleService = "service"
-)
-
-// NamedContainer is a container of a trial's own sandbox.
-type NamedContainer struct {
-	sandbox.Container
-	Name     string   // [sandbox.Agent], the name of a server, or see [sandbox.ServiceName]
-	Role     string   // such as RoleAgent
-	Writable []string // directories of the size Disk, in addition to scratch and home
-	Health   bool     // it is a service that its image's health check calls ready
-}
-
-// SandboxContainers returns the containers of the trial's own sandbox: the agent's, and those of
-// the servers that live as long as the sandbox, each before those of its services.
-func (t *Trial) SandboxContainers() []NamedContainer {
-	var all []NamedContainer
-	if !t.ServersOnly {
-		agent := NamedContainer{Container: t.Agent.Container, Name: sandbox.Agent, Role: RoleAgent}
-		if t.Workspace != WorkspaceVolume {
-			agent.Writable = []string{sandbox.WorkspaceDir}
-		}
-		all = append(all, agent)
-	}
-	for _, server := range t.Servers {
-		if server.Remote || server.Shared && !t.ServersOnly {
-			continue
-		}
-		all = append(all, NamedContainer{Container: server.Container, Name: server.Name, Role: RoleServer, Writable: server.Writable})
-		for _, service := range server.Services {
-			all = append(all, NamedContainer{
-				Container: service.Container, Name: sandbox.ServiceName(server.Name, service.Name),
-				Role: RoleService, Writable: service.Writable, Health: service.Ready.Health,
-			})
-		}
-	}
-	return all
-}
-
-// Containers returns the containers that the trial uses: the agent's, and those of all servers,
-// shared ones too, and of their services.
-func (t *Trial) Containers() []sandbox.Container {
-	all := []sandbox.Container{t.Agent.Container}
-	for _, server := range t.Servers {
-		all = append(all, server.Container)
-		for _, service := range server.Services {
-			all = append(all, service.Container)
-		}
-	}
-	return all
-}
-
-// AllContainers returns all containers of the trial, including those of graders.
-func (t *Trial) AllContainers() []sandbox.Container {
-	all := t.Containers()
-	for _, g := range t.GraderContainers {
-		all = append(all, g.Container)
-	}
-	return all
-}
-
-// Build is an image that has to be built.
-type Build struct {
-	images.Buildable
-	Image string // its reference
-	Who   string // whose image it is, for messages
-}
-
-// Builds returns the images of the agent and the servers that are built from packages or source.
-func (t *Trial) Builds() []Build {
-	var all []Build
-	if t.Agent.Build != nil {
-		all = append(all, Build{*t.Agent.Build, t.Agent.Image, "agent"})
+// GivenFiles returns the files that the containers of the trial are given.
+func (t *Trial) GivenFiles() []File {
+	all := slices.Clone(t.Files)
+	for _, s := range t.Skills {
+		all = append(all, s.Files...)
 	}
 	for _, s := range t.Servers {
-		who := fmt.Sprintf("server %q", s.Name)
-		switch {
-		case s.Build != nil:
-			all = append(all, Build{*s.Build, s.Image, who})
-		case s.Source != nil:
-			all = append(all, Build{s.Source, s.Image, who})
+		all = append(all, s.Files...)
+		for _, service := range s.Services {
+			all = append(all, service.Files...)
 		}
+	}
+	for _, g := range t.GraderContainers {
+		all = append(all, g.Files...)
 	}
 	return all
 }
+
+// String returns the plan in a readable form: network, containers, images, limits and mcp.json.
+// It contains no secrets.
+func (t *Trial) String() string { return printed(t) }
 
 // JSON returns the plan as in trial.json.
 func (t *Trial) JSON() json.RawMessage {

@@ -47,7 +47,7 @@ type agentRun struct {
 // runAgent runs the agent until it exits or reaches its time limit. It returns an error only
 // for failures that the agent did not cause. The agentRun is valid also on error.
 func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran agentRun, err error) {
-	launch, err := s.plan.Launch(sandbox.LayoutOf(s.sandbox, sandbox.Agent), e.addresses, s.servers.noDiscover())
+	launch, err := s.plan.Launch(s.sandbox.Layout(sandbox.Agent), e.addresses, s.servers.noDiscover())
 	if err != nil {
 		return ran, err
 	}
@@ -65,7 +65,7 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	defer clock.begins(s.plan.FirstEvent, &s.acted)()
 	program, err := w.startAgent(ctx, talk)
 	if err != nil {
-		err = s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), agentHint(s.sandbox))))
+		err = s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), s.sandbox.Hint(sandbox.Agent))))
 		return ran, errors.Join(err, out.close())
 	}
 	s.record.AgentStart = s.rec.Now()
@@ -102,7 +102,7 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stop
 	if err := w.foreignEnding(ctx); err != nil {
 		return nil, false, err
 	}
-	own := sandbox.EndedOf(ctx, w.sandbox, sandbox.Agent)
+	own := w.sandbox.Ended(ctx, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, own); err != nil {
 		return nil, false, err
 	}
@@ -178,7 +178,7 @@ func (w *agentWork) exited(code int) error {
 		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[code])
 	}
 	if len(w.plan.Agent.Command) > 0 && w.out.stdout.Size() == 0 {
-		return hint.Add(err, agentHint(w.sandbox))
+		return hint.Add(err, w.sandbox.Hint(sandbox.Agent))
 	}
 	return err
 }
@@ -187,7 +187,7 @@ func (w *agentWork) exited(code int) error {
 func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
-	used, err := sandbox.UsageOf(ctx, w.sandbox, sandbox.Agent)
+	used, err := w.sandbox.Usage(ctx, sandbox.Agent)
 	if err != nil {
 		return nil
 	}

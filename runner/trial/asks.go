@@ -136,14 +136,14 @@ func (a asker) readPath(ctx context.Context, what evidence.FileAsk) (*evidence.F
 	if at == nil {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	finder, ok := at.sandbox.(sandbox.Finder)
+	contained, ok := at.sandbox.(sandbox.Contained)
 	if !ok || at.plan.Remote {
 		return nil, fmt.Errorf("%w: server %q has no container to look into", errUnanswered, what.Server)
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	var found bytes.Buffer
-	err := finder.Find(ctx, what.Server, what.Path, &bounded.Head{W: &found, Limit: maxAnswer + 64<<10, Fail: errTooLarge})
+	err := contained.Find(ctx, what.Server, what.Path, &bounded.Head{W: &found, Limit: maxAnswer + 64<<10, Fail: errTooLarge})
 	if err != nil && !errors.Is(err, errTooLarge) {
 		return nil, fmt.Errorf("%w: %s in the container of server %q: %w", errUnanswered, what.Path, what.Server, err)
 	}
@@ -165,6 +165,8 @@ func readFound(found io.Reader, what evidence.FileAsk) (*evidence.FileAnswer, er
 	}
 	switch {
 	case !what.Content:
+	case e.Cut() != "":
+		a.Unread = "it " + e.Cut()
 	case a.Kind != tree.File:
 		a.Unread = "it is not a file"
 	case e.Size > maxAnswer:

@@ -9,12 +9,14 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -34,20 +36,16 @@ type collector struct{ *stage }
 func (c collector) collect(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	complete := true
 	if err := c.collectWorkspace(limited); err != nil {
-		c.gap(evidence.GapWorkspace, err)
-		complete = false
+		if err := c.lost(ctx, evidence.GapWorkspace, err); err != nil {
+			return err
+		}
 	}
 	if c.plan.Agent.Transcript != "" {
 		if err := c.collectTranscript(limited); err != nil {
-			c.gap(evidence.GapTranscript, err)
-			complete = false
-		}
-	}
-	if !complete {
-		if err := c.foreignEnding(ctx); err != nil {
-			return err
+			if err := c.lost(ctx, evidence.GapTranscript, err); err != nil {
+				return err
+			}
 		}
 	}
 	if name := c.plan.Agent.OutputFile(); name != "" {
@@ -60,11 +58,43 @@ func (c collector) collect(ctx context.Context) error {
 	return nil
 }
 
+// lost records that something cannot be collected. It blames the agent, which can break whatever it
+// leaves and its container too, unless another cause is on record: then it returns that, which is an
+// error of the disk, or somebody outside the trial.
+func (c collector) lost(ctx context.Context, kind string, err error) error {
+	c.gap(kind, err)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case c.rec.Err() != nil:
+		return c.rec.Err()
+	case errors.Is(err, syscall.EIO):
+		return err
+	}
+	if err := firstForeign(ctx, c.withAgent()); err != nil {
+		return err
+	}
+	switch {
+	case !defence.BlamedLosses:
+	case errors.Is(err, sandbox.ErrUnreadable) && kind == evidence.GapWorkspace:
+		c.blame(evidence.ClassFail, evidence.ReasonOutput, "the agent removed its workspace, or put something else in its place")
+	case errors.Is(err, errTooLarge):
+		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's %s, holes filled in, %v", kind, errTooLarge))
+	default:
+		c.unsure = c.unsure || c.record.Class == ""
+		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's %s cannot be collected: %v", kind, err))
+	}
+	return nil
+}
+
 // convertTranscript converts the agent's own transcript to waza's events. If the eval takes the
 // final output from the transcript's messages and there are none, the agent is blamed.
 func (c collector) convertTranscript(source transcript.Source) {
 	messages, err := c.writeConverted(source)
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnread):
+		c.gap(evidence.GapLines, err)
+	case err != nil:
 		c.gap(evidence.GapTranscript, err)
 	}
 	if c.plan.Agent.Output != plan.OutputTranscript {
@@ -76,14 +106,17 @@ func (c collector) convertTranscript(source transcript.Source) {
 	case len(messages) > maxFinal:
 		c.outputTooLarge()
 	case messages == "" && silent:
-		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+errNoMessage.Error())
+		c.blameOutput("the agent left no final output: " + errNoMessage.Error())
 		c.gap(evidence.GapFinalOutput, errNoMessage)
 	case err != nil:
 		c.gap(evidence.GapFinalOutput, err)
 	}
 }
 
-var errNoMessage = errors.New("its transcript has no message")
+var (
+	errNoMessage = errors.New("its transcript has no message")
+	errUnread    = errors.New("cannot be read")
+)
 
 // collectOutput reads the final output from a file of the workspace. If the workspace is
 // complete and has no such file, the agent is blamed.
@@ -96,16 +129,15 @@ func (c collector) collectOutput(name string) {
 	case errors.Is(err, errTooLarge):
 		c.outputTooLarge()
 	case errors.Is(err, errNoFile):
-		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+err.Error())
+		c.blameOutput("the agent left no final output: " + err.Error())
 		fallthrough
 	case err != nil:
 		c.gap(evidence.GapFinalOutput, err)
 	}
 }
 
-// collectWorkspace writes workspace.tar, with secrets replaced. If it cannot be collected
-// completely, no file is left. The agent is blamed for a workspace that is too large, and fails if
-// it removed or closed its workspace.
+// collectWorkspace writes workspace.tar, with secrets replaced. If it cannot be collected, no file is
+// left.
 func (c collector) collectWorkspace(ctx context.Context) error {
 	file, err := c.rec.Tree(evidence.WorkspaceFile)
 	if err != nil {
@@ -116,17 +148,11 @@ func (c collector) collectWorkspace(ctx context.Context) error {
 		limit = max(limit, 160<<20) // limits the disk space that an attack test uses
 	}
 	err = c.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: c.shares.Agent, Fail: errTooLarge})
-	if errors.Is(err, errTooLarge) {
-		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
-	}
-	if errors.Is(err, sandbox.ErrUnreadable) {
-		c.blame(evidence.ClassFail, evidence.ReasonOutput, "the agent removed or closed its workspace")
-	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		if !defence.BoundedTrees {
 			return err
 		}
-		return errors.Join(err, os.Remove(c.file(evidence.WorkspaceFile)))
+		return errors.Join(err, files.Remove(c.file(evidence.WorkspaceFile)))
 	}
 	return c.lookThrough()
 }
@@ -135,8 +161,9 @@ func (c collector) collectWorkspace(ctx context.Context) error {
 // Sparse files grow in a tar: it may be five times as large, but at most 256 MiB larger.
 func maxTree(disk int64) int64 { return disk + min(4*disk, 256<<20) }
 
-// lookThrough records if the agent replaced a link to mcp.json, and blames it for directories
-// that cannot be collected. Calls are recorded even if mcp.json was replaced.
+// lookThrough records if the agent replaced a link to mcp.json, and blames it for what was not
+// collected with the rest, and for closing its workspace. It returns an error if the tar is broken.
+// Calls are recorded even if mcp.json was replaced.
 func (c collector) lookThrough() error {
 	file, err := os.Open(c.file(evidence.WorkspaceFile))
 	if err != nil {
@@ -146,9 +173,12 @@ func (c collector) lookThrough() error {
 	cut := ""
 	for e, err := range tree.Entries(file) {
 		if err != nil {
-			break // grading reports the truncated tar
+			return err
 		}
 		name := e.Path
+		if e.Closed() {
+			c.blame(evidence.ClassFail, evidence.ReasonOutput, fmt.Sprintf("the agent closed its workspace, whose mode it set to %#o", e.Mode))
+		}
 		brought := slices.ContainsFunc(c.plan.Files, func(f plan.File) bool { return f.Path == name })
 		if slices.Contains(eval.ClientConfigs(), name) && !brought {
 			c.rec.Event(evidence.Event{Kind: "mcp_config", Where: sandbox.Agent, Message: "the agent replaced " + name})
@@ -161,8 +191,25 @@ func (c collector) lookThrough() error {
 		c.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: cut})
 		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, cut)
 	}
+	return wholeTar(file)
+}
+
+// wholeTar returns an error if a file does not end in the end mark of a tar.
+func wholeTar(file *os.File) error {
+	end := make([]byte, 1024)
+	if _, err := file.Seek(-int64(len(end)), io.SeekEnd); err != nil {
+		return errTorn
+	}
+	if _, err := io.ReadFull(file, end); err != nil {
+		return err
+	}
+	if !slices.Equal(end, make([]byte, len(end))) {
+		return errTorn
+	}
 	return nil
 }
+
+var errTorn = errors.New("the tar ends before its end mark")
 
 // collectTranscript copies the transcript out of its directory. Secrets are removed before it
 // is written to disk.
@@ -269,7 +316,7 @@ func (c collector) writeConverted(source transcript.Source) (all string, err err
 	}
 	err = errors.Join(err, file.Close())
 	if events == 0 {
-		err = errors.Join(err, os.Remove(c.file(evidence.TranscriptFile)))
+		err = errors.Join(err, files.Remove(c.file(evidence.TranscriptFile)))
 	}
 	return messages.String(), err
 }
@@ -306,7 +353,7 @@ func (c collector) recordReading(source transcript.Source, r transcript.Report) 
 		event("gap", "%s", why)
 	}
 	if r.Unread > 0 {
-		return fmt.Errorf("%s cannot be read, the first: %s", text.Count(r.Unread, "line"), r.Why[0])
+		return fmt.Errorf("%s %w, the first: %s", text.Count(r.Unread, "line"), errUnread, r.Why[0])
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
-	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
 
 // openGateway returns the handler for [sandbox.ModelHost], or nil if the trial has no models.
@@ -40,6 +40,7 @@ func openGateway(m *plan.Models, rec gateway.Recorder) *gateway.Gateway {
 func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
 	a, out := p.Access, p.Access.Provider
 	if a.Script != nil {
+		out.Kind = "" // a script plays the models of all
 		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: sandbox.ModelHost}, gateway.InProcess(a.Script())
 		return out
 	}
@@ -68,7 +69,7 @@ func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *ga
 	e := &endpoints{
 		recording: s.recording,
 		models:    models,
-		commands:  &commands{recording: s.recording, workspace: sandbox.LayoutOf(s.sandbox, sandbox.Agent).Workspace},
+		commands:  &commands{recording: s.recording, workspace: s.sandbox.Layout(sandbox.Agent).Workspace},
 	}
 	for _, up := range s.servers.up {
 		e.servers = append(e.servers, up.proxied)
@@ -236,7 +237,7 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allow
 	if len(allowed) == 0 {
 		return nil, nil
 	}
-	outlet, ok := sb.(sandbox.Outlet)
+	contained, ok := sb.(sandbox.Contained)
 	if !ok {
 		return nil, errors.New("egress cannot be had of this backend; run with --isolate")
 	}
@@ -244,7 +245,7 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allow
 		Container: container, Allowed: allowed, Limits: limits, Record: rec.Event, Named: rec.Named, Tap: rec.Tap,
 	})
 	for _, place := range egress.Places(allowed) {
-		ln, err := outlet.ListenAt(ctx, container, place.At)
+		ln, err := contained.ListenAt(ctx, container, place.At)
 		if err != nil {
 			forwarder.Close()
 			return nil, fmt.Errorf("egress at %s of its container: %w", place.At, err)

@@ -114,7 +114,7 @@ func (s *stage) watch(ctx context.Context) *watcher {
 	watching, stop := context.WithCancel(ctx)
 	w := &watcher{lost: make(chan struct{}), stop: stop}
 	for _, m := range s.members() {
-		gone := sandbox.GoneOf(m.sandbox, m.container)
+		gone := m.sandbox.Gone(m.container)
 		w.watchers.Go(func() {
 			select {
 			case <-gone:
@@ -123,7 +123,7 @@ func (s *stage) watch(ctx context.Context) *watcher {
 					return
 				}
 			}
-			e := sandbox.EndedOf(ctx, m.sandbox, m.container)
+			e := m.sandbox.Ended(ctx, m.container)
 			if ctx.Err() != nil {
 				return
 			}
@@ -147,7 +147,7 @@ func (w *watcher) close() {
 // that somebody outside the trial ended, or nil.
 func (s *stage) foreignEnding(ctx context.Context) error {
 	return firstForeign(ctx, slices.DeleteFunc(s.withAgent(), func(m member) bool {
-		return !process.IsClosed(sandbox.GoneOf(m.sandbox, m.container))
+		return !process.IsClosed(m.sandbox.Gone(m.container))
 	}))
 }
 
@@ -160,7 +160,7 @@ func (s *stage) withAgent() []member {
 // ended, or nil.
 func firstForeign(ctx context.Context, containers []member) error {
 	for _, m := range containers {
-		if err := foreignFault(m.container, sandbox.EndedOf(ctx, m.sandbox, m.container)); err != nil {
+		if err := foreignFault(m.container, m.sandbox.Ended(ctx, m.container)); err != nil {
 			return err
 		}
 	}
@@ -173,26 +173,11 @@ func withHint(sb sandbox.Sandbox, container string, server plan.Server, err erro
 	if server.Remote {
 		return err
 	}
-	special, isContained := sandboxHint(sb, container)
+	_, isContained := sb.(sandbox.Contained)
+	special := sb.Hint(container)
 	if errors.Is(err, client.ErrNoAnswer) || errors.Is(err, client.ErrRefused) {
 		special = "" // the program has started
 	}
 	command := strings.Join(append([]string{server.Expanded.Command}, server.Expanded.Args...), " ")
 	return hint.Add(err, hint.OnServer(server.Name, command+"\n"+err.Error(), special, isContained))
-}
-
-// sandboxHint returns the sandbox's own hint on a container, and whether the sandbox gives hints,
-// as those of containers do.
-func sandboxHint(sb sandbox.Sandbox, container string) (text string, isContained bool) {
-	hinter, isContained := sb.(sandbox.Hinter)
-	if isContained {
-		text = hinter.Hint(container)
-	}
-	return text, isContained
-}
-
-// agentHint returns the sandbox's own hint on the agent's container.
-func agentHint(sb sandbox.Sandbox) string {
-	text, _ := sandboxHint(sb, sandbox.Agent)
-	return text
 }

@@ -40,7 +40,7 @@ func runHooks(ctx context.Context, s *stage, down *teardown) error {
 		return err
 	}
 	own.sender, own.canaries = evidence.SenderHook, nil
-	e, err := openEndpoints(ctx, &stage{own, s.sandbox, s.servers.forHooks(own)}, own.observer(), nil, s.plan.Agent.Egress)
+	e, err := openEndpoints(ctx, &stage{own, s.spec, s.sandbox, s.servers.forHooks(own)}, own.observer(), nil, s.plan.Agent.Egress)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *reda
 
 // inContainer runs one hook with the shell of the agent's container.
 func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, err error) {
-	container := sandbox.LayoutOf(h.sandbox, sandbox.Agent)
+	container := h.sandbox.Layout(sandbox.Agent)
 	started, err := h.sandbox.Start(ctx, sandbox.Agent, process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: container.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
 		Env: h.plan.Environment(container, h.addresses),
@@ -144,5 +144,5 @@ func unacceptedExit(hook eval.Hook, code int, stderr string) string {
 	if slices.Contains(hook.Accepted(), code) {
 		return ""
 	}
-	return fmt.Sprintf("exited with code %d: %s", code, text.FirstLine(stderr))
+	return fmt.Sprintf("exited with code %d: %s", code, text.Telling(stderr))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // InspectOptions controls how servers are inspected. Watch is how long a server is observed
@@ -34,7 +35,7 @@ type InspectOptions struct {
 // the requests in Exercises, nothing else. Evidence is written to dir in the layout of a trial,
 // and record is the content of its trial.json. The error is ours, or that of ctx; errors of the
 // server are in found.
-func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (found inspection.Server, record evidence.Trial, err error) {
+func Inspect(ctx context.Context, backend sandbox.Opener, t *plan.Trial, dir evidence.Dir, o InspectOptions) (found inspection.Server, record evidence.Trial, err error) {
 	rec, err := evidence.Create(string(dir), o.Secrets, nil)
 	if err != nil {
 		return found, record, err
@@ -69,7 +70,9 @@ func (l *serverInspection) clean() cleaner { return cleaner{l.Secrets} }
 
 // inspect starts the server, inspects it and stops it.
 func (l *serverInspection) inspect(ctx context.Context, r *recording, down *teardown) error {
-	sb, err := r.openSandbox(ctx, down)
+	planned := r.plan.Servers[0]
+	spec := r.plan.ServerSpec(planned, r.plan.Task, r.plan.Number, sandbox.LifeOfTrial)
+	sb, err := r.openSandbox(ctx, spec, down)
 	if err != nil {
 		return err
 	}
@@ -77,9 +80,8 @@ func (l *serverInspection) inspect(ctx context.Context, r *recording, down *tear
 	if err != nil {
 		return err
 	}
-	planned := r.plan.Servers[0]
 	h, err := startServer(ctx, sb, planned, r.plan.EgressLimits, r.observer(), logs.output)
-	s := &stage{r, sb, &servers{logs, []*server{{runningServer: h}}}}
+	s := &stage{r, spec, sb, &servers{logs, []*server{{runningServer: h}}}}
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
 	defer meter{s}.measure(ctx, nil)
 	if err == nil {

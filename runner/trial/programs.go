@@ -19,7 +19,6 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/tree"
-	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -61,6 +60,10 @@ func (p programs) runAll(ctx context.Context, asks []grading.Ask) error {
 // trial would not fix.
 var errUnanswered = errors.New("no answer")
 
+// errUnfit is wrapped by errors of copying the workspace into a program's container. It may be too large
+// for that, as holes are filled in.
+var errUnfit = errors.New("the workspace")
+
 // runProgram runs one program. If that is not possible, the error wraps errUnanswered.
 func (p programs) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
 	if missing, lost := p.record.Lost(evidence.GapWorkspace); lost {
@@ -70,7 +73,7 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 	if !ok {
 		return nil, fmt.Errorf("%w: the plan has no container for it", errUnanswered)
 	}
-	sb, err := p.o.Backend.Open(ctx, p.programTrial(number, container), func(e evidence.Event) {
+	sb, err := p.o.Backend.Open(ctx, p.plan.ProgramSpec(p.task, number, container), func(e evidence.Event) {
 		e.Where = "grader/" + grader
 		if fits(e, p.shares.Agent) { // it works on what the agent left
 			p.rec.Event(e)
@@ -84,7 +87,11 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 	answer := &evidence.ProgramAnswer{Image: container.Image}
 	spec, stdin, err := p.fillContainer(ctx, sb, container, ask)
 	if err != nil {
-		return nil, unlessForeign(ctx, sb, err)
+		err = unlessForeign(ctx, sb, err)
+		if errors.Is(err, errUnfit) && errors.Is(err, errUnanswered) && defence.BlamedLosses {
+			p.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("grader %q cannot be given what the agent left: %v", grader, err))
+		}
+		return nil, err
 	}
 	started, err := sb.Start(ctx, sandbox.Agent, spec)
 	if err != nil {
@@ -112,33 +119,16 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 	return answer, p.recordEnd(ctx, sb, program, answer)
 }
 
-// programTrial returns the plan of a sandbox with only the program's container. Task names
-// cannot end in a dot, so its name cannot be that of a task.
-func (p programs) programTrial(number int, container plan.GraderContainer) *plan.Trial {
-	t := &plan.Trial{
-		Run: p.plan.Run, Task: fmt.Sprintf("%s.grader%d.", p.task, number), Number: p.plan.Number, Attempt: p.plan.Attempt,
-		Network: plan.NetworkNone, Runtime: p.plan.Runtime, Workspace: p.plan.Workspace,
-		Agent: plan.Agent{Container: container.Container}, MCPJSON: string(mcpconfig.Render(nil)),
-	}
-	if p.plan.Isolated() {
-		t.Network = "airtight"
-	}
-	if !defence.NoNetworkForPrograms {
-		t.Network = "bridge"
-	}
-	return t
-}
-
 // fillContainer fills a program's container, and returns the process to start in it.
 func (p programs) fillContainer(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
 	if err := p.putFrozen(ctx, sb); err != nil {
-		return spec, nil, fmt.Errorf("the workspace: %w", err)
+		return spec, nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	err = putTree(ctx, sb, sandbox.Agent, sandbox.HomeDir, func(out *tar.Writer) error { return writeProgramFiles(out, container.Files) })
 	if err != nil {
 		return spec, nil, err
 	}
-	layout := sandbox.LayoutOf(sb, sandbox.Agent)
+	layout := sb.Layout(sandbox.Agent)
 	spec = process.Spec{Dir: layout.At(programDir), Env: []string{"WAZA_WORKSPACE_DIR=" + layout.Workspace}}
 	if layout.Home != "" {
 		spec.Env = append(spec.Env, "HOME="+layout.Home)
@@ -204,7 +194,7 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := foreignFault(sandbox.Agent, sandbox.EndedOf(ctx, sb, sandbox.Agent)); err != nil {
+	if err := foreignFault(sandbox.Agent, sb.Ended(ctx, sandbox.Agent)); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errUnanswered, err)
@@ -213,13 +203,13 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 // recordEnd records in answer how a program ended: by itself, at a limit, or with its
 // container.
 func (p programs) recordEnd(ctx context.Context, sb sandbox.Sandbox, program *runningProgram, answer *evidence.ProgramAnswer) error {
-	ending := sandbox.EndedOf(ctx, sb, sandbox.Agent)
+	ending := sb.Ended(ctx, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, ending); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	if used, err := sandbox.UsageOf(limited, sb, sandbox.Agent); err == nil {
+	if used, err := sb.Usage(limited, sandbox.Agent); err == nil {
 		answer.Breaches = used.Breaches()
 	}
 	answer.Broke = ending.Message

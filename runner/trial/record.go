@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -33,6 +33,8 @@ type recording struct {
 	acted    atomic.Bool     // the agent wrote something, asked a model or called a tool
 	sender   evidence.Sender // whose messages are recorded; empty for the agent
 	earlier  string          // the agent's output in the turns before the last
+	unsure   bool            // the class is the agent's only as long as no other cause of what is missing is found
+	midway   bool            // of a checkpoint: the agent goes on, so its output is not its final one
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
 	// from frames.jsonl, because messages may be larger than memory and graders see them
 	// redacted.
@@ -158,7 +160,14 @@ func (r *recording) observer() observer {
 // outputTooLarge blames the agent for its final output. Graders do not judge a truncated one.
 func (r *recording) outputTooLarge() {
 	r.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
-	r.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
+	r.blameOutput(fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
+}
+
+// blameOutput blames the agent for its final output, unless it has turns left to mend that.
+func (r *recording) blameOutput(message string) {
+	if !r.midway {
+		r.blame(evidence.ClassAgentError, evidence.ReasonOutput, message)
+	}
 }
 
 // redacted returns the record with secrets removed from free text, and with the counts of what
@@ -246,7 +255,7 @@ func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err e
 		r.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
 	}
 	for _, name := range largeFiles {
-		if os.Remove(r.file(name)) == nil {
+		if files.Remove(r.file(name)) == nil {
 			r.gap(name, errors.New("removed to make room"))
 		}
 	}

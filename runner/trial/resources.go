@@ -67,7 +67,7 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 	if m.sandbox == nil {
 		return r
 	}
-	used, err := sandbox.UsageOf(ctx, m.sandbox, m.name)
+	used, err := m.sandbox.Usage(ctx, m.name)
 	if err != nil {
 		r.Unseen = err.Error()
 		return r
@@ -80,7 +80,7 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 func (m meter) containers() []measured {
 	t := m.plan
 	var all []measured
-	if !t.ServersOnly {
+	if m.spec.HasAgent() {
 		all = append(all, m.agentContainer())
 	}
 	for _, s := range t.Servers {
@@ -117,11 +117,11 @@ func (m meter) agentContainer() measured {
 
 // observed returns the activity of programs in a container so far, or why it is not known.
 func observed(ctx context.Context, sb sandbox.Sandbox, container string) observe.Seen {
-	observer, ok := sb.(sandbox.Observer)
+	contained, ok := sb.(sandbox.Contained)
 	if !ok {
 		return observe.Nothing("without --isolate it is not watched")
 	}
-	seen, err := observer.Observe(ctx, container)
+	seen, err := contained.Observe(ctx, container)
 	if err != nil {
 		return observe.Nothing(err.Error())
 	}

@@ -13,7 +13,7 @@ import (
 
 // onlooker is a sandbox that watches.
 type onlooker struct {
-	sandbox.Sandbox
+	sandbox.Contained
 	seen observe.Seen
 	err  error
 }

@@ -136,7 +136,7 @@ func (h *runningServer) server(log io.Writer) proxy.Server {
 		player := h.plan.Mock.Play(h.mocked)
 		s.Launch = func(context.Context) (process.Process, error) { return player.Start(), nil }
 	default:
-		program := h.plan.Process(sandbox.LayoutOf(h.sandbox, h.plan.Name).Home)
+		program := h.plan.Process(h.sandbox.Layout(h.plan.Name).Home)
 		s.Launch = func(ctx context.Context) (process.Process, error) { return h.sandbox.Start(ctx, h.plan.Name, program) }
 	}
 	return s

@@ -20,12 +20,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-const (
-	// maxServiceOutput is how many bytes of each output of a service are kept.
-	maxServiceOutput = 16 << 20
-	// maxOutputTail is how many bytes at the end of an output are shown in messages.
-	maxOutputTail = 2 << 10
-)
+// maxServiceOutput is how many bytes of each output of a service are kept.
+const maxServiceOutput = 16 << 20
 
 // services are the services of one server.
 type services struct {
@@ -58,7 +54,7 @@ func (s *services) await() { s.running.Wait() }
 // startOne starts one service and waits until it is ready. Its exit is recorded unless it is
 // expected.
 func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service plan.Service, output func(string) io.Writer) error {
-	sb, ok := in.(sandbox.Services)
+	sb, ok := in.(sandbox.Contained)
 	if !ok {
 		return errors.New("cannot be run by this backend; run with --isolate")
 	}
@@ -66,7 +62,7 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	if err := put(ctx, sb, container, service.Files); err != nil {
 		return fmt.Errorf("did not get its files: %w", err)
 	}
-	home := sandbox.LayoutOf(sb, container).Home
+	home := sb.Layout(container).Home
 	started, err := sb.Start(ctx, container, service.Process(home))
 	if err != nil {
 		return fmt.Errorf("did not start: %w", err)
@@ -90,31 +86,31 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	case err == nil:
 		return nil
 	case ended != nil: // the check cannot succeed any more
-		return withHint(sb, container, plan.Server{Name: s.server}, fmt.Errorf("is not ready: %w%s", ended, outputTail(stdout, stderr)))
+		return withHint(sb, container, plan.Server{Name: s.server}, fmt.Errorf("is not ready: %w%s", ended, saidSoFar(stdout, stderr)))
 	case late != nil:
-		return fmt.Errorf("is not ready: %w: %v%s", late, err, outputTail(stdout, stderr))
+		return fmt.Errorf("is not ready: %w: %v%s", late, err, saidSoFar(stdout, stderr))
 	}
-	return fmt.Errorf("is not ready: %w%s", err, outputTail(stdout, stderr))
+	return fmt.Errorf("is not ready: %w%s", err, saidSoFar(stdout, stderr))
 }
 
-// keep returns a writer for an output of a service. It remembers the end of the output for
-// messages.
+// keep returns a writer for an output of a service. It remembers the beginning and the end
+// for messages.
 func (s *services) keep(container, stream string, output func(string) io.Writer) *bounded.Ends {
 	file := &bounded.Head{W: output(serviceOutput(container, stream)), Limit: maxServiceOutput, Full: func() {
 		message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServiceOutput, stream)
 		s.rec.Event(evidence.Event{Kind: "limit", Where: container, Message: message})
 	}}
-	return &bounded.Ends{Tail: maxOutputTail, W: file}
+	return transport.NewStderr(file)
 }
 
 // serviceOutput returns the key of a service's output in serverStarter.
 func serviceOutput(container, stream string) string { return container + "/" + stream }
 
-// outputTail formats the end of a service's output for an error message.
-func outputTail(stdout, stderr *bounded.Ends) string {
-	tail := strings.TrimSpace(strings.TrimSpace(stdout.String()) + "\n" + strings.TrimSpace(stderr.String()))
-	if tail == "" {
+// saidSoFar formats the beginning and the end of a service's output for an error message.
+func saidSoFar(stdout, stderr *bounded.Ends) string {
+	said := strings.TrimSpace(strings.TrimSpace(stdout.String()) + "\n" + strings.TrimSpace(stderr.String()))
+	if said == "" {
 		return "; it wrote nothing"
 	}
-	return "; its output ends:\n" + tail
+	return "; its output:\n" + said
 }

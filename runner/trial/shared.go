@@ -22,14 +22,14 @@ import (
 // SharedServers are the servers that live as long as the run: one per configuration. A server
 // is opened for the first trial that needs it, and again if it has died.
 type SharedServers struct {
-	backend Backend
+	backend sandbox.Opener
 
 	mu    sync.Mutex
 	slots map[string]*slot // by configuration; guarded by mu
 }
 
 // NewSharedServers returns an empty set of servers on a backend.
-func NewSharedServers(b Backend) *SharedServers {
+func NewSharedServers(b sandbox.Opener) *SharedServers {
 	return &SharedServers{backend: b, slots: map[string]*slot{}}
 }
 
@@ -114,10 +114,7 @@ func (p *SharedServers) join(ctx context.Context, user *serverStarter, s plan.Se
 func (p *SharedServers) open(ctx context.Context, user *serverStarter, s plan.Server, name string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*serverStarter]struct{}{user: {}}}
 	i.scanAs(user)
-	i.sandbox, err = p.backend.Open(ctx, &plan.Trial{
-		Run: user.plan.Run, Task: name, Number: number,
-		Runtime: user.plan.Runtime, ServersOnly: true, Servers: []plan.Server{s},
-	}, i.Event)
+	i.sandbox, err = p.backend.Open(ctx, user.plan.ServerSpec(s, name, number, sandbox.LifeOfRun), i.Event)
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
 	}
@@ -138,7 +135,7 @@ func (i *instance) await() {
 		exited = program.Gone()
 	}
 	select {
-	case <-sandbox.GoneOf(i.sandbox, i.name):
+	case <-i.sandbox.Gone(i.name):
 		i.die("its container ended")
 	case <-exited:
 		i.die("its program ended")

@@ -201,13 +201,12 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 		return then, errors.Join(err, rec.Close())
 	}
 	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
-	at.record.BetweenTurns, at.earlier = t.clock.paused(), t.earlier
-	now := &stage{recording: at, sandbox: w.sandbox, servers: w.servers.forCheckpoint(at)}
+	at.record.BetweenTurns, at.earlier, at.midway = t.clock.paused(), t.earlier, true
+	now := &stage{recording: at, spec: w.spec, sandbox: w.sandbox, servers: w.servers.forCheckpoint(at)}
 	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
 	if err != nil {
 		return then, err
 	}
-	at.record.Class, at.record.Reason = "", "" // the checkpoint's graders report what is missing
 	at.record.Ended = at.record.AgentEnd
 	if then, err = at.writeRecord(dir); err != nil {
 		return then, err

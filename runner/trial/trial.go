@@ -44,7 +44,7 @@ type Host struct {
 // Options configures one trial. Backend, Room, Entered and Called are required.
 type Options struct {
 	Host
-	Backend Backend
+	Backend sandbox.Opener
 	// Room reserves disk space for the trial's evidence and returns its shares, or an error if
 	// there is not enough.
 	Room func() (Shares, error)
@@ -94,6 +94,9 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 		return nil, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
+		if r.unsure {
+			r.record.Class = ""
+		}
 		r.blame(r.classOf(err), reasonOf(err), withoutRepeats(err))
 	}
 	if r.record.Ended.IsZero() {
@@ -214,6 +217,7 @@ func outputEnd(ended <-chan struct{}, what string) error {
 // stage is a trial's sandbox with its servers.
 type stage struct {
 	*recording
+	spec    *sandbox.Spec
 	sandbox sandbox.Sandbox
 	servers *servers
 }
@@ -221,13 +225,14 @@ type stage struct {
 // setUp does everything before the agent's start. It returns the sandbox with its servers, and
 // the agent's endpoints.
 func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoints, error) {
-	sb, err := r.openSandbox(ctx, down)
+	spec := r.plan.Spec()
+	sb, err := r.openSandbox(ctx, spec, down)
 	if err != nil {
 		return nil, nil, withReason(evidence.ReasonSandbox, err)
 	}
 	r.o.Entered(evidence.PhaseProbe)
 	servers, err := startServers(ctx, r, sb, down)
-	s, e := &stage{r, sb, servers}, (*endpoints)(nil)
+	s, e := &stage{r, spec, sb, servers}, (*endpoints)(nil)
 	if err = withReason(evidence.ReasonServer, err); err == nil {
 		e, err = s.fill(ctx, down)
 	}
@@ -239,13 +244,20 @@ func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoin
 	return s, e, nil
 }
 
-// openSandbox opens the trial's sandbox.
-func (r *recording) openSandbox(ctx context.Context, down *teardown) (sandbox.Sandbox, error) {
-	sb, err := r.o.Backend.Open(ctx, r.plan, r.observer().Event)
+// openSandbox opens a sandbox, whose guarantees are those of the record.
+func (r *recording) openSandbox(ctx context.Context, spec *sandbox.Spec, down *teardown) (sandbox.Sandbox, error) {
+	sb, err := r.o.Backend.Open(ctx, spec, r.observer().Event)
 	if err != nil {
 		return nil, err
 	}
-	down.add(part{stop: closeSandbox(sb)})
+	down.add(part{stop: func(ctx context.Context) error {
+		err := closeSandbox(sb)(ctx)
+		if errors.Is(err, sandbox.ErrLeft) {
+			r.blame(evidence.ClassAgentError, evidence.ReasonOutput, err.Error())
+			return nil
+		}
+		return err
+	}})
 	r.keepGuarantees(sb.Guarantees())
 	return sb, nil
 }
@@ -266,9 +278,15 @@ func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
 	return e, nil
 }
 
-// keepGuarantees records what the sandbox guarantees, and what weakens it: shared servers,
-// egress, hooks on the host and allowed attacks.
+// keepGuarantees records what the sandbox guarantees, and what weakens it: settings without effect,
+// shared servers, egress, hooks on the host and allowed attacks.
 func (r *recording) keepGuarantees(g evidence.Guarantees) {
+	if r.plan.Models != nil && !r.plan.Isolated() {
+		g.Missing = append(g.Missing, "any program of this machine could ask the agent's models on loopback, with the runner's keys")
+	}
+	for _, name := range r.plan.NotEnforced {
+		g.Missing = append(g.Missing, name+" had no effect")
+	}
 	for _, attack := range r.o.Weak {
 		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
 	}
@@ -322,11 +340,4 @@ func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders, Judge: t.Judge, Attack: t.Attack, Canaries: t.Canaries,
 		Plan: t.JSON(), Started: started,
 	}
-}
-
-// Backend opens sandboxes. On error nothing is left behind.
-type Backend interface {
-	// Open creates a trial's network and containers, and returns when process 1 of each
-	// answers. Events inside go to observe until Close returns.
-	Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error)
 }

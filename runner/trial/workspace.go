@@ -26,7 +26,7 @@ func (w workspace) fill(ctx context.Context) error {
 	if err := w.keepBefore(); err != nil {
 		return err
 	}
-	layout := sandbox.LayoutOf(w.sandbox, sandbox.Agent)
+	layout := w.sandbox.Layout(sandbox.Agent)
 	err := putTree(ctx, w.sandbox, sandbox.Agent, sandbox.WorkspaceDir, func(out *tar.Writer) error {
 		if err := writeWorkspace(out, w.plan); err != nil {
 			return err

@@ -24,6 +24,24 @@ const outputGrace = 2 * time.Second
 type programs struct {
 	reaper   *reaper
 	observer observer
+	thread   chan<- func() // forks the programs that are not watched
+}
+
+// newPrograms returns an error only if the kernel refuses the filter of programs.
+func newPrograms(nested bool) (*programs, error) {
+	known, err := abis()
+	if err != nil {
+		return nil, err
+	}
+	ps := &programs{reaper: newReaper(), observer: observer{nested: nested}}
+	ps.thread, err = newThread(func() error {
+		_, err := setFilter(filter{nested: nested}.program(known), 0)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("filter of programs: %w", err)
+	}
+	return ps, nil
 }
 
 // exec runs a program and forwards its stdio until it has exited.
@@ -114,7 +132,16 @@ func (ps *programs) fork(req request, path string, attr *syscall.ProcAttr) (int,
 			return w.start(ps.reaper, path, req.Args, attr)
 		}
 	}
-	return ps.reaper.start(func() (int, error) { return syscall.ForkExec(path, req.Args, attr) })
+	var pid int
+	var ended <-chan unix.WaitStatus
+	var err error
+	done := make(chan struct{})
+	ps.thread <- func() {
+		defer close(done)
+		pid, ended, err = ps.reaper.start(func() (int, error) { return syscall.ForkExec(path, req.Args, attr) })
+	}
+	<-done
+	return pid, ended, err
 }
 
 // preferOOM makes the kernel prefer killing the program over process 1 when the container runs

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // Offsets in struct seccomp_data, and the size of an argument.
@@ -20,38 +22,93 @@ const (
 // sendToAddress is the index of sendto's address argument.
 const sendToAddress = 4
 
-// notifyFilter returns a seccomp filter that notifies us of every watched call, and allows all
-// others. Programs can add filters that deny calls, but cannot suppress notifications: among
-// actions that let a call continue, the kernel gives precedence to the notification.
-func notifyFilter(all []abi) []unix.SockFilter {
+// filter is a seccomp filter for programs.
+type filter struct {
+	watched bool // notify us of every watched call
+	nested  bool // let programs add filters of their own
+}
+
+// program returns the filter for all ABIs. It notifies us of watched calls and refuses what uses up
+// a limit of the whole machine, or passes memory on to the machine; all other calls are allowed.
+// Programs can add filters that deny calls, but cannot suppress notifications: among actions that
+// let a call continue, the kernel gives precedence to the notification.
+func (f filter) program(all []abi) []unix.SockFilter {
 	var out []unix.SockFilter
 	for _, a := range all {
-		body := callsFilter(a)
+		body := f.calls(a)
 		out = append(out, load(offArch), skipUnless(a.arch, uint8(len(body))))
 		out = append(out, body...)
 	}
 	return append(out, end(unix.SECCOMP_RET_ALLOW))
 }
 
-// callsFilter returns the part of the filter for one ABI. It always returns an action.
-func callsFilter(a abi) []unix.SockFilter {
+// calls returns the part of the filter for one ABI. It always returns an action.
+func (f filter) calls(a abi) []unix.SockFilter {
 	out := []unix.SockFilter{load(offNumber)}
 	for _, number := range slices.Sorted(maps.Keys(a.calls)) {
-		if a.calls[number] != callSendTo {
-			out = append(out, skipUnless(number, 1), end(unix.SECCOMP_RET_USER_NOTIF))
-			continue
+		if body := f.call(a.calls[number]); body != nil {
+			out = append(out, skipUnless(number, uint8(len(body))))
+			out = append(out, body...)
 		}
-		// Servers use sendto without an address to write responses.
-		out = append(out,
-			skipUnless(number, 6),
-			load(offArgs+sendToAddress*argSize), skipUnless(0, 3),
-			load(offArgs+sendToAddress*argSize+argSize/2), skipUnless(0, 1),
-			end(unix.SECCOMP_RET_ALLOW),
-			end(unix.SECCOMP_RET_USER_NOTIF),
-		)
 	}
 	return append(out, end(unix.SECCOMP_RET_ALLOW))
 }
+
+// call returns the part of the filter for one kind of call, or nil if it is allowed. It always
+// returns an action.
+func (f filter) call(kind watchedCall) []unix.SockFilter {
+	switch kind {
+	case callPrctl, callSeccomp:
+		if !defence.NoFilters || f.nested {
+			return nil
+		}
+		// A kernel without such filters answers with EINVAL, and programs that can do without
+		// them go on.
+		if kind == callSeccomp {
+			return []unix.SockFilter{
+				loadArg(0), skipUnless(unix.SECCOMP_SET_MODE_FILTER, 1), end(refuse(unix.EINVAL)),
+				end(unix.SECCOMP_RET_ALLOW),
+			}
+		}
+		return []unix.SockFilter{
+			loadArg(0), skipUnless(unix.PR_SET_SECCOMP, 3), loadArg(1), skipUnless(unix.SECCOMP_MODE_FILTER, 1), end(refuse(unix.EINVAL)),
+			end(unix.SECCOMP_RET_ALLOW),
+		}
+	case callSetrlimit, callPrlimit:
+		if !defence.NoCoreDumps {
+			return nil
+		}
+		// A new limit is ignored: see limitCores.
+		if kind == callSetrlimit {
+			return []unix.SockFilter{loadArg(0), skipUnless(unix.RLIMIT_CORE, 1), end(refuse(0)), end(unix.SECCOMP_RET_ALLOW)}
+		}
+		return []unix.SockFilter{
+			loadArg(1), skipUnless(unix.RLIMIT_CORE, 9),
+			loadArg(2), skipUnless(0, 3), loadUpper(2), skipUnless(0, 1), end(unix.SECCOMP_RET_ALLOW), // only asks
+			loadArg(3), skipUnless(0, 1), end(refuse(0)),
+			end(refuse(unix.EPERM)), // wants the old one too
+			end(unix.SECCOMP_RET_ALLOW),
+		}
+	}
+	if !f.watched {
+		return nil
+	}
+	if kind == callSendTo { // servers use sendto without an address to write responses
+		return []unix.SockFilter{
+			loadArg(sendToAddress), skipUnless(0, 3), loadUpper(sendToAddress), skipUnless(0, 1), end(unix.SECCOMP_RET_ALLOW),
+			end(unix.SECCOMP_RET_USER_NOTIF),
+		}
+	}
+	return []unix.SockFilter{end(unix.SECCOMP_RET_USER_NOTIF)}
+}
+
+// refuse returns the action that makes a call return an error, or success if errno is 0, without
+// executing it.
+func refuse(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
+
+// loadArg loads the lower half of an argument, and loadUpper the upper one.
+func loadArg(index uint32) unix.SockFilter   { return load(offArgs + index*argSize) }
+func loadUpper(index uint32) unix.SockFilter { return load(offArgs + index*argSize + argSize/2) }
 
 func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
@@ -66,7 +123,7 @@ func end(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
-// watchedCall is a kind of system call that is watched.
+// watchedCall is a kind of system call that is watched or refused.
 type watchedCall int
 
 const (
@@ -76,6 +133,10 @@ const (
 	callSendMMsg
 	callExec
 	callExecAt
+	callPrctl
+	callSeccomp
+	callSetrlimit
+	callPrlimit
 )
 
 // abi is one of the ABIs in which a program may call the kernel.
@@ -96,19 +157,24 @@ func abis() ([]abi, error) {
 		return []abi{
 			{unix.AUDIT_ARCH_X86_64, 8, map[uint32]watchedCall{
 				42: callConnect, 44: callSendTo, 46: callSendMsg, 307: callSendMMsg, 59: callExec, 322: callExecAt,
+				157: callPrctl, 317: callSeccomp, 160: callSetrlimit, 302: callPrlimit,
 				x32 | 42: callConnect, x32 | 44: callSendTo, x32 | 518: callSendMsg, x32 | 538: callSendMMsg, x32 | 520: callExec, x32 | 545: callExecAt,
+				x32 | 157: callPrctl, x32 | 317: callSeccomp, x32 | 160: callSetrlimit, x32 | 302: callPrlimit,
 			}},
 			{unix.AUDIT_ARCH_I386, 4, map[uint32]watchedCall{
 				362: callConnect, 369: callSendTo, 370: callSendMsg, 345: callSendMMsg, 11: callExec, 358: callExecAt,
+				172: callPrctl, 354: callSeccomp, 75: callSetrlimit, 340: callPrlimit,
 			}},
 		}, nil
 	case "arm64":
 		return []abi{
 			{unix.AUDIT_ARCH_AARCH64, 8, map[uint32]watchedCall{
 				203: callConnect, 206: callSendTo, 211: callSendMsg, 269: callSendMMsg, 221: callExec, 281: callExecAt,
+				167: callPrctl, 277: callSeccomp, 164: callSetrlimit, 261: callPrlimit,
 			}},
 			{unix.AUDIT_ARCH_ARM, 4, map[uint32]watchedCall{
 				283: callConnect, 290: callSendTo, 296: callSendMsg, 374: callSendMMsg, 11: callExec, 387: callExecAt,
+				172: callPrctl, 383: callSeccomp, 75: callSetrlimit, 369: callPrlimit,
 			}},
 		}, nil
 	}

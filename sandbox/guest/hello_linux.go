@@ -35,6 +35,7 @@ func describeContainer() (Hello, error) {
 		NoNewPrivileges:  fields["NoNewPrivs"] == "1",
 		Filtered:         fields["Seccomp"] == "2",
 		ReadOnlyRoot:     readOnlyRoot(),
+		UserNamespace:    hasUserNamespace(),
 		Datagrams:        opensDatagrams(),
 		ChoosesInterface: choosesInterface(),
 		Interfaces:       len(interfaces),
@@ -44,6 +45,18 @@ func describeContainer() (Hello, error) {
 func readOnlyRoot() bool {
 	var fs unix.Statfs_t
 	return unix.Statfs("/", &fs) == nil && fs.Flags&unix.ST_RDONLY != 0
+}
+
+// hasUserNamespace reports whether some user of the container has another number outside
+// (user_namespaces(7)).
+func hasUserNamespace() bool {
+	mapped, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && mapsUsers(string(mapped))
+}
+
+func mapsUsers(uidMap string) bool {
+	fields := strings.Fields(uidMap)
+	return len(fields) != 3 || fields[0] != fields[1]
 }
 
 func opensDatagrams() bool {

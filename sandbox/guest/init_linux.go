@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // reaper reaps all child processes, including orphans of other programs, as process 1 must.
@@ -71,6 +73,18 @@ func (r *reaper) reap() {
 		}
 	}
 }
+
+// limitCores limits core dumps to one byte, which the filter of programs keeps them from changing.
+// With this limit alone the kernel writes none and starts no program of the machine to take one:
+// where core_pattern is a pipe, it ignores a limit of 0 (core(5)).
+func limitCores() {
+	if defence.NoCoreDumps {
+		// A limit of 0 cannot be raised; the certificate tells whether that matters.
+		_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: coreLimit, Max: coreLimit})
+	}
+}
+
+const coreLimit = 1
 
 // ignoreSignals removes the default effect of all signals, except those that the kernel blocks
 // for process 1.

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,6 +89,29 @@ var strays = map[string]func(arg string) error{
 		}
 		tryConnect(&unix.SockaddrInet4{Port: 80, Addr: [4]byte{192, 0, 2, 1}})
 		return nil
+	},
+	// It tries to add a filter, in each of the ways that the kernel has.
+	"filter": func(string) error {
+		allow := []unix.SockFilter{end(unix.SECCOMP_RET_ALLOW)}
+		_, seccomp := setFilter(allow, 0)
+		prctl := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&unix.SockFprog{Len: 1, Filter: &allow[0]})), 0, 0)
+		if !errors.Is(seccomp, unix.EINVAL) || !errors.Is(prctl, unix.EINVAL) {
+			return fmt.Errorf("seccomp: %w, prctl: %w", seccomp, prctl)
+		}
+		return nil
+	},
+	// It tries to have its core dumped.
+	"cores": func(string) error {
+		var is, old unix.Rlimit
+		err := errors.Join(unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}), unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{}, nil))
+		both := unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{}, &old)
+		if err := errors.Join(err, unix.Getrlimit(unix.RLIMIT_CORE, &is)); err != nil {
+			return err
+		}
+		if is != (unix.Rlimit{Cur: coreLimit, Max: coreLimit}) || !errors.Is(both, unix.EPERM) {
+			return fmt.Errorf("the limit is %+v; to set and ask at once: %w", is, both)
+		}
+		return unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64}, &old)
 	},
 }
 
@@ -230,12 +254,28 @@ func TestHidingIsSeen(t *testing.T) {
 
 func TestWatchingCannotBeSilenced(t *testing.T) {
 	t.Parallel()
-	g := startGuest(t)
+	g, _ := startGuestWith(t, nil, NestedSandboxes)
 	if r := watched(t, g, stray("silence", "")); r.exit.Code != 0 {
 		t.Fatalf("exit %+v: %s", r.exit, r.stderr)
 	}
 	if seen := seenBy(t, g); len(seen.Connections) != 1 || seen.Connections[0].Address != "192.0.2.1:80" {
 		t.Errorf("connections %+v", seen.Connections)
+	}
+}
+
+// What programs may not ask of the kernel is refused, whether they are watched or not.
+func TestProgramsAreFiltered(t *testing.T) {
+	t.Parallel()
+	g := startGuest(t)
+	for _, what := range []string{"filter", "cores"} {
+		if r := watched(t, g, stray(what, "")); r.exit.Code != 0 {
+			t.Errorf("%s, watched: exit %+v: %s", what, r.exit, r.stderr)
+		}
+		p, err := g.Exec(t.Context(), stray(what, ""), false)
+		must(t, err)
+		if r := finish(p, strings.NewReader("")); r.err != nil || r.exit.Code != 0 {
+			t.Errorf("%s: exit %+v, %v: %s", what, r.exit, r.err, r.stderr)
+		}
 	}
 }
 

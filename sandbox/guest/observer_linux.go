@@ -20,6 +20,8 @@ import (
 
 // observer records what the watched programs of this container do.
 type observer struct {
+	nested bool // programs may add filters of their own
+
 	mu      sync.Mutex
 	ledger  *observe.Ledger // nil before the first program; guarded by mu
 	watcher *watcher        // nil if programs cannot be watched; guarded by mu
@@ -37,7 +39,7 @@ func (o *observer) begin(dirs []string) *watcher {
 	}
 	o.ledger, o.dirs, o.before = observe.NewLedger(), dirs, list(dirs)
 	var err error
-	if o.watcher, err = newWatcher(o.ledger); err != nil {
+	if o.watcher, err = newWatcher(o.ledger, o.nested); err != nil {
 		o.ledger.Lack(observe.Programs, err.Error())
 		o.ledger.Lack(observe.Connections, err.Error())
 	}

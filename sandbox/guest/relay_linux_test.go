@@ -205,7 +205,7 @@ func testCloseWaitsForNobody(t *testing.T, g *Guest) {
 	})
 	_, err = io.ReadFull(outside, make([]byte, 1))
 	must(t, err)
-	within(t, 5*time.Second, "close", func() { _ = inside.Close(); writing.Wait() })
+	within(t, 20*time.Second, "close", func() { _ = inside.Close(); writing.Wait() })
 	if _, err := io.Copy(io.Discard, outside); err == nil {
 		t.Error("what was cut short looks whole")
 	}

@@ -29,7 +29,8 @@ func TestResolver(t *testing.T) {
 	serving.Go(func() { r.servePackets(packets) })
 	serving.Go(func() { r.serveStreams(streams) })
 	serving.Go(r.tell)
-	serving.Go(func() { reported = hearNames(far) })
+	told := make(chan struct{}, 3)
+	serving.Go(func() { reported = hearNames(far, told) })
 
 	udp, err := net.Dial("udp", packets.LocalAddr().String())
 	must(t, err)
@@ -63,6 +64,14 @@ func TestResolver(t *testing.T) {
 		t.Errorf("after a bad question: %d bytes, %v", n, err)
 	}
 
+	// The runner is told beside the answers.
+	for range cap(told) {
+		select {
+		case <-told:
+		case <-time.After(10 * time.Second):
+			t.Error("a question was not told within 10s")
+		}
+	}
 	close(r.done)
 	_, _, _, _ = packets.Close(), streams.Close(), udp.Close(), tcp.Close()
 	_ = near.Close()
@@ -72,8 +81,9 @@ func TestResolver(t *testing.T) {
 	}
 }
 
-// hearNames are the names of all questions that are told on a stream, until it ends.
-func hearNames(stream net.Conn) (names []string) {
+// hearNames are the names of all questions that are told on a stream, until it ends; it sends on
+// told, if there is room, when it has heard one.
+func hearNames(stream net.Conn, told chan<- struct{}) (names []string) {
 	for l := linkOf(stream); ; {
 		_, p, err := l.message()
 		if err != nil {
@@ -82,6 +92,10 @@ func hearNames(stream net.Conn) (names []string) {
 		var q Question
 		if json.Unmarshal(p, &q) == nil {
 			names = append(names, q.Name)
+			select {
+			case told <- struct{}{}:
+			default:
+			}
 		}
 	}
 }
@@ -104,7 +118,7 @@ func TestEveryQuestionIsReported(t *testing.T) {
 		var reported []string
 		var working sync.WaitGroup
 		working.Go(r.tell)
-		working.Go(func() { reported = hearNames(far) })
+		working.Go(func() { reported = hearNames(far, nil) })
 		var answered atomic.Int64
 		question := query(t, "x.example.", dnsmessage.TypeA)
 		for range 10 * questionRate {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path"
 	"syscall"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 )
 
 // Main is process 1 of a container. It serves the runner on stdin and stdout until they end,
-// and then kills everything else. args may name a socket of the runner, which carries the
-// requests instead if it can be connected.
+// and then kills everything else. args may begin with [NestedSandboxes], and may then name a socket
+// of the runner, which carries the requests instead if it can be connected.
 func Main(args []string) error {
 	if len(args) > 0 && args[0] == RemoveInterfaces {
 		return removeInterfaces()
@@ -27,7 +28,12 @@ func Main(args []string) error {
 	if len(args) > 0 && args[0] == MakeDirectories {
 		return makeDirectories(args[1:])
 	}
+	nested := len(args) > 0 && args[0] == NestedSandboxes
+	if nested {
+		args = args[1:]
+	}
 	forgetCluster()
+	limitCores()
 	// Otherwise processes of the same user could open our stdin through /proc/1/fd, or stop us
 	// with ptrace, and outlive the runner.
 	if defence.Undumpable {
@@ -44,7 +50,14 @@ func Main(args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := newServer(pipe, args)
+	if len(args) > 0 && args[0] == Sealed {
+		out, err := sealTo(pipe, pipe)
+		if err != nil {
+			return err
+		}
+		pipe, args = sealedPipe{pipe, out, pipe}, args[1:]
+	}
+	s, err := newServer(pipe, nested, args)
 	if err != nil {
 		return err
 	}
@@ -106,12 +119,16 @@ type server struct {
 }
 
 // newServer connects to the socket in args before any untrusted program runs.
-func newServer(pipe io.ReadWriteCloser, args []string) (*server, error) {
+func newServer(pipe io.ReadWriteCloser, nested bool, args []string) (*server, error) {
+	programs, err := newPrograms(nested)
+	if err != nil {
+		return nil, err
+	}
 	session, err := yamux.Server(&frameJoiner{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
 	if err != nil {
 		return nil, err
 	}
-	s := &server{pipe: session, programs: &programs{reaper: newReaper()}, relay: newRelay(session)}
+	s := &server{pipe: session, programs: programs, relay: newRelay(session)}
 	if len(args) > 0 {
 		if s.sockets, err = net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: args[0]}); err == nil {
 			s.relay.spares = make(chan stream, sparesAhead)
@@ -194,9 +211,9 @@ func (s *server) do(l *link, req request) error {
 	case "put":
 		return put(l, req)
 	case "get":
-		return send(l, req.Dir, func(dir *os.Root, w io.Writer) error { return tree.Pack(dir, req.Omit, w) })
+		return send(l, func(root *os.Root, w io.Writer) error { return tree.Pack(root, inRoot(req.Dir), req.Omit, w) })
 	case "find":
-		return send(l, "/", func(root *os.Root, w io.Writer) error { return tree.PackOne(root, req.Dir, w) })
+		return send(l, func(root *os.Root, w io.Writer) error { return tree.PackOne(root, req.Dir, w) })
 	case "resolve":
 		return resolve(l, req)
 	case "usage":
@@ -241,12 +258,15 @@ func inDir(name string, do func(*os.Root) error) error {
 	return errors.Join(do(dir), dir.Close())
 }
 
-// send responds with the data that pack writes for a directory.
-func send(l *link, name string, pack func(*os.Root, io.Writer) error) error {
+// send responds with the data that pack writes for the file system.
+func send(l *link, pack func(*os.Root, io.Writer) error) error {
 	return answerBy(l, func(w io.Writer) error {
-		return inDir(name, func(dir *os.Root) error { return pack(dir, w) })
+		return inDir("/", func(root *os.Root) error { return pack(root, w) })
 	})
 }
+
+// inRoot returns an absolute path relative to the root directory.
+func inRoot(name string) string { return path.Join(".", name) }
 
 // answerBy responds with the data that write writes.
 func answerBy(l *link, write func(io.Writer) error) error {

@@ -43,7 +43,7 @@ func TestSocketsEndWithPipe(t *testing.T) {
 	p, err := g.Exec(t.Context(), sh("sleep 100"), false)
 	must(t, err)
 	must(t, pipe.Close()) // the test's cleanup waits for the guest
-	within(t, 5*time.Second, "the end of the session and of its streams", func() {
+	within(t, 20*time.Second, "the end of the session and of its streams", func() {
 		<-g.Done()
 		if _, err := p.Wait(); err == nil {
 			t.Error("a program ended well with its session")
@@ -73,7 +73,10 @@ func overSockets(t *testing.T, ln *net.UnixListener, connects bool) (g *Guest, p
 			_ = l.writeJSON(kindReply, reply{Hello: &Hello{Socket: true}})
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), acceptTimeout)
+	if !connects {
+		ctx, cancel = context.WithTimeout(t.Context(), acceptTimeout/5)
+	}
 	defer cancel()
 	g, err = Connect(ctx, near, ln)
 	t.Cleanup(func() {
@@ -132,7 +135,7 @@ func TestHostileSockets(t *testing.T) {
 		}
 		go func() { _, _ = g.Listen(t.Context(), "here") }()
 		attack(pipe, control)
-		within(t, 2*time.Second, name, func() { <-g.Done() })
+		within(t, 20*time.Second, name, func() { <-g.Done() })
 		if !errors.Is(g.Err(), ErrProtocol) {
 			t.Errorf("%s: %v", name, g.Err())
 		}
@@ -180,7 +183,7 @@ func TestSocketsAreBounded(t *testing.T) {
 	conn, err := ln.Accept()
 	must(t, err)
 	must(t, conn.Close())
-	within(t, 5*time.Second, "the next socket", func() { <-used })
+	within(t, 20*time.Second, "the next socket", func() { <-used })
 	must(t, g.Err())
 	must(t, g.Close())
 	for range used {

@@ -23,8 +23,8 @@ import (
 type watcher struct {
 	abis     []abi
 	ledger   *observe.Ledger
-	reported int         // descriptor for notifications
-	thread   chan func() // functions to run on the thread with the filter
+	reported int           // descriptor for notifications
+	thread   chan<- func() // functions to run on the thread with the filter
 
 	mu     sync.Mutex
 	starts map[int]start // forked children that have not called exec yet, by pid; guarded by mu
@@ -37,34 +37,39 @@ type start struct {
 }
 
 // newWatcher returns an error if the kernel, or its substitute, does not support notifications.
-func newWatcher(ledger *observe.Ledger) (*watcher, error) {
+func newWatcher(ledger *observe.Ledger, nested bool) (*watcher, error) {
 	known, err := abis()
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{abis: known, ledger: ledger, thread: make(chan func()), starts: map[int]start{}}
-	ready := make(chan error)
-	go w.keepThread(ready)
-	if err := <-ready; err != nil {
+	w := &watcher{abis: known, ledger: ledger, starts: map[int]start{}}
+	w.thread, err = newThread(func() (err error) {
+		w.reported, err = addFilter(filter{watched: true, nested: nested}.program(known))
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	go w.listen()
 	return w, nil
 }
 
-// keepThread runs functions on a dedicated thread with the filter. The runtime never clones a
-// locked thread.
-func (w *watcher) keepThread(ready chan<- error) {
-	runtime.LockOSThread()
-	var err error
-	w.reported, err = addFilter(notifyFilter(w.abis))
-	ready <- err
-	if err != nil {
-		return
-	}
-	for do := range w.thread {
-		do()
-	}
+// newThread runs functions on a dedicated thread, whose filters the programs that it forks inherit.
+// The runtime never clones a locked thread.
+func newThread(addFilters func() error) (chan<- func(), error) {
+	thread, ready := make(chan func()), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := addFilters()
+		ready <- err
+		if err != nil {
+			return
+		}
+		for do := range thread {
+			do()
+		}
+	}()
+	return thread, <-ready
 }
 
 // addFilter installs a filter for the calling thread and its descendants, and returns the

@@ -15,6 +15,9 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
+// NestedSandboxes is the argument with which a guest lets programs add seccomp filters.
+const NestedSandboxes = "nested-sandboxes"
+
 // RemoveInterfaces is the argument with which the guest's executable removes every network
 // interface except loopback and exits.
 const RemoveInterfaces = "remove-interfaces"
@@ -80,6 +83,7 @@ type Hello struct {
 	NoNewPrivileges  bool   `json:"no_new_privileges"`
 	Filtered         bool   `json:"filtered"` // by seccomp
 	ReadOnlyRoot     bool   `json:"read_only_root"`
+	UserNamespace    bool   `json:"user_namespace"`    // its users are others on its machine
 	Datagrams        bool   `json:"datagrams"`         // UDP sockets can be opened
 	ChoosesInterface bool   `json:"chooses_interface"` // sockets can select their interface
 	Interfaces       int    `json:"interfaces"`        // including loopback

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Images lists where the cluster finds the images of an eval, each with waza's own files on
@@ -16,15 +17,13 @@ import (
 type Images struct {
 	Waza      string `json:"waza"`       // version of the guest in the images
 	FirstUser int    `json:"first_user"` // first of the user ids with accounts in the images
-	// Runner is the reference of the image of shards' runners; empty if it was not made.
-	Runner string `json:"runner,omitempty"`
 	// Images are the images by their reference in the eval; "" is the guest image.
 	Images map[string]Image `json:"images"`
 }
 
 // Image is the data of an image that container plans need.
 type Image struct {
-	Reference string            `json:"reference"`         // name of the image with waza's files
+	Reference string            `json:"reference"`         // the image with waza's files: NAME@sha256:HEX, or the id sha256:HEX on nodes
 	ID        string            `json:"id"`                // id of the image without waza's files
 	Digests   []string          `json:"digests,omitempty"` // repository digests, as name@sha256:…
 	User      string            `json:"user,omitempty"`    // user that the image declares
@@ -75,21 +74,27 @@ func ReadImages(data []byte) (i Images, err error) {
 	if err := json.Unmarshal(data, &i); err != nil {
 		return i, err
 	}
-	for ref, image := range i.Images {
-		if image.Reference == "" {
-			return i, fmt.Errorf("the image %q has no reference", ref)
-		}
-	}
-	if i.Images[""].Reference == "" {
+	if _, is := i.Images[""]; !is {
 		return i, fmt.Errorf("the guest's own image is missing")
+	}
+	for ref, image := range i.Images {
+		if !digested.MatchString(image.Reference) {
+			return i, fmt.Errorf("the image %q is %q, which has no digest: what a name stands for can change", ref, image.Reference)
+		}
 	}
 	return i, nil
 }
 
-// Missing returns the images of trials that are not in the list.
-func (i Images) Missing(trials []*plan.Trial) (refs []string) {
-	for _, t := range trials {
-		for _, c := range t.AllContainers() {
+// digested matches the references of images whose content cannot change.
+var digested = regexp.MustCompile(`^([^@\s]+@)?sha256:[0-9a-f]{64}$`)
+
+// OnNodes reports whether a reference is that of an image which only nodes have.
+func OnNodes(reference string) bool { return strings.HasPrefix(reference, "sha256:") }
+
+// Missing returns the images of sandboxes that are not in the list.
+func (i Images) Missing(all []*sandbox.Spec) (refs []string) {
+	for _, s := range all {
+		for _, c := range s.Containers {
 			refs = append(refs, c.Image)
 		}
 	}

@@ -1,6 +1,32 @@
 package guests
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+// No list names an image by what can come to stand for another.
+func TestReadImages(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0f", 32)
+	for reference, fits := range map[string]bool{
+		digest: true, "registry.example:5000/team/x@" + digest: true, "x:1@" + digest: true,
+		"": false, "x": false, "x:latest": false, "registry.example/x:1": false, "docker.io/library/waza-guest:abc": false,
+		"x@sha256:0f": false, digest + "0": false, "sha512:" + strings.Repeat("0f", 64): false, "x y@" + digest: false, digest + "\n": false, "@" + digest: false,
+	} {
+		list := func(own, other string) string {
+			return `{"images": {"": {"reference": "` + own + `"}, "x": {"reference": "` + other + `"}}}`
+		}
+		for _, text := range []string{list(reference, digest), list(digest, reference)} {
+			text = strings.ReplaceAll(text, "\n", `\n`)
+			if _, err := ReadImages([]byte(text)); (err == nil) != fits {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+	if _, err := ReadImages([]byte(`{"images": {"x": {"reference": "` + digest + `"}}}`)); err == nil {
+		t.Error("a list without the guest's own image is accepted")
+	}
+}
 
 func TestUserOf(t *testing.T) {
 	users := map[string]string{"node": "1001:1002", "app:app": "7:8", "toor": "0:0"}

@@ -6,10 +6,8 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
@@ -20,31 +18,20 @@ var Airtight = netip.MustParseAddr("127.0.1.1")
 // serviceAddr returns the loopback address of the i-th service in a server's container.
 func serviceAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 2, byte(i + 1)}) }
 
-// serverOf returns the server in a container; the zero value if there is none.
-func serverOf(t *plan.Trial, ctr string) (s plan.Server) {
-	for _, server := range t.Servers {
-		if server.Name == ctr {
-			return server
-		}
+// named returns the addresses of the names that a container may use: what it reaches, and what the
+// runner lets it reach outside, at its loopback. A name "*.x" stands for all names below x. servers
+// is the address of servers for the agent.
+func named(in *sandbox.Spec, ctr string, servers netip.Addr) map[string]netip.Addr {
+	names := map[string]netip.Addr{}
+	if c := in.Container(ctr); c != nil {
+		maps.Copy(names, c.Outside)
 	}
-	return s
-}
-
-// named returns the addresses of the names that a container may use: servers for the agent,
-// services for a server, and the egress of both, at loopback addresses. A name "*.x" stands for
-// all names below x. servers is the address of servers for the agent.
-func named(t *plan.Trial, ctr string, servers netip.Addr) map[string]netip.Addr {
-	if ctr == sandbox.Agent && !t.ServersOnly {
-		names := egress.Names(t.Agent.Egress)
-		for _, server := range t.Servers {
-			names[server.Host()] = servers
+	for i, e := range in.From(ctr) {
+		if ctr == sandbox.Agent {
+			names[e.Name] = servers
+		} else {
+			names[e.Name] = serviceAddr(i)
 		}
-		return names
-	}
-	server := serverOf(t, ctr)
-	names := egress.Names(server.Egress)
-	for i, service := range server.Services {
-		names[service.Name] = serviceAddr(i)
 	}
 	return names
 }
@@ -52,23 +39,20 @@ func named(t *plan.Trial, ctr string, servers netip.Addr) map[string]netip.Addr 
 // Hosts returns the entries of a container's /etc/hosts except localhost. They are needed
 // because the resolver only answers over TCP, which some C libraries do not support. servers is
 // the address of servers for the agent.
-func Hosts(t *plan.Trial, ctr string, servers netip.Addr) map[string]netip.Addr {
-	hosts := named(t, ctr, servers)
+func Hosts(in *sandbox.Spec, ctr string, servers netip.Addr) map[string]netip.Addr {
+	hosts := named(in, ctr, servers)
 	maps.DeleteFunc(hosts, func(name string, _ netip.Addr) bool { return strings.HasPrefix(name, "*.") })
-	if ctr == sandbox.Agent && t.AsksRunner() {
-		hosts[sandbox.ModelHost] = servers
-	}
 	return hosts
 }
 
 // Names returns the names that resolve in a container. servers is the address of servers for the
 // agent.
-func Names(t *plan.Trial, ctr string, servers netip.Addr) map[string][]netip.Addr {
+func Names(in *sandbox.Spec, ctr string, servers netip.Addr) map[string][]netip.Addr {
 	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
 	if !defence.NamesOfTrial {
 		names["host.docker.internal"] = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
 	}
-	for name, at := range named(t, ctr, servers) {
+	for name, at := range named(in, ctr, servers) {
 		names[name] = []netip.Addr{at}
 	}
 	return names

@@ -23,7 +23,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/observe"
@@ -40,9 +39,6 @@ const (
 	// usageTimeout bounds a request to a guest that may be frozen.
 	usageTimeout = 5 * time.Second
 )
-
-// sharedMemory is a writable directory of every container.
-const sharedMemory = "/dev/shm"
 
 // Program is the program of an image.
 type Program struct {
@@ -91,10 +87,10 @@ func (c *Container) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// Sandbox is the containers of a trial. It implements the methods of sandbox.Sandbox, and of
-// its optional interfaces, that use guests.
+// Sandbox is the containers of a sandbox. It implements the methods of sandbox.Contained that use
+// guests.
 type Sandbox struct {
-	Trial   *plan.Trial
+	Spec    *sandbox.Spec
 	Report  func(evidence.Event) // is called with events in the containers
 	Servers netip.Addr           // address of servers for the agent
 
@@ -123,7 +119,7 @@ func (s *Sandbox) Settle(ctx context.Context, check func(ctx context.Context, na
 				err = c.meter.watch(ctx, c.Guest)
 			}
 			if err == nil {
-				err = c.Guest.Resolve(ctx, Names(s.Trial, name, s.Servers), func(q guest.Question) { s.Report(dnsEvent(name, q)) })
+				err = c.Guest.Resolve(ctx, Names(s.Spec, name, s.Servers), func(q guest.Question) { s.Report(dnsEvent(name, q)) })
 			}
 			if err != nil {
 				return fmt.Errorf("container of %s: %w%s", name, err, c.Stderr.Suffix())
@@ -159,7 +155,7 @@ func (s *Sandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
 	return []sandbox.Endpoint{{Listener: ln}}, nil
 }
 
-// ListenAt implements sandbox.Outlet.
+// ListenAt implements sandbox.Contained.
 func (s *Sandbox) ListenAt(ctx context.Context, name string, at netip.AddrPort) (net.Listener, error) {
 	c, err := s.Container(name)
 	if err != nil {
@@ -191,7 +187,7 @@ func (s *Sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 	if name == sandbox.Agent {
 		return c.Guest.Exec(ctx, p, true)
 	}
-	return c.Guest.ExecWatched(ctx, p, append(slices.Clone(c.meter.dirs), sharedMemory))
+	return c.Guest.ExecWatched(ctx, p, c.meter.dirs)
 }
 
 // Put implements sandbox.Sandbox.
@@ -216,7 +212,7 @@ func (s *Sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) er
 	return err
 }
 
-// Find implements sandbox.Finder.
+// Find implements sandbox.Contained.
 func (s *Sandbox) Find(ctx context.Context, name, path string, w io.Writer) error {
 	c, err := s.Container(name)
 	if err != nil {
@@ -225,7 +221,7 @@ func (s *Sandbox) Find(ctx context.Context, name, path string, w io.Writer) erro
 	return c.Guest.Find(ctx, path, w)
 }
 
-// Observe implements sandbox.Observer.
+// Observe implements sandbox.Contained.
 func (s *Sandbox) Observe(ctx context.Context, name string) (observe.Seen, error) {
 	c, err := s.Container(name)
 	if err != nil {
@@ -236,7 +232,7 @@ func (s *Sandbox) Observe(ctx context.Context, name string) (observe.Seen, error
 	return c.Guest.Observe(ctx)
 }
 
-// Usage implements sandbox.Meter.
+// Usage implements sandbox.Sandbox.
 func (s *Sandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
 	c, err := s.Container(name)
 	if err != nil {
@@ -247,7 +243,13 @@ func (s *Sandbox) Usage(ctx context.Context, name string) (evidence.Usage, error
 	return c.meter.used(ctx, c.Guest, c.Starved)
 }
 
-// Gone implements sandbox.Monitor.
+// Layout implements sandbox.Sandbox.
+func (s *Sandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
+
+// Hint implements sandbox.Sandbox. It knows none.
+func (s *Sandbox) Hint(string) string { return "" }
+
+// Gone implements sandbox.Sandbox.
 func (s *Sandbox) Gone(name string) <-chan struct{} {
 	if c, ok := s.containers[name]; ok {
 		return c.Guest.Done()
@@ -259,8 +261,8 @@ func (s *Sandbox) Gone(name string) <-chan struct{} {
 
 // Expose makes a server's guest accept connections for one of its services.
 func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
-	services := serverOf(s.Trial, server).Services
-	i := slices.IndexFunc(services, func(v plan.Service) bool { return v.Name == service })
+	name, reached := sandbox.ServiceName(server, service), s.Spec.From(server)
+	i := slices.IndexFunc(reached, func(e sandbox.Edge) bool { return e.To == name })
 	if i < 0 {
 		return fmt.Errorf("server %q has no service %q", server, service)
 	}
@@ -268,11 +270,11 @@ func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
 	if err != nil {
 		return err
 	}
-	to, err := s.Container(sandbox.ServiceName(server, service))
+	to, err := s.Container(name)
 	if err != nil {
 		return err
 	}
-	for _, port := range services[i].Ports {
+	for _, port := range reached[i].Ports {
 		ln, err := c.Guest.Listen(ctx, net.JoinHostPort(serviceAddr(i).String(), strconv.Itoa(port)))
 		if err != nil {
 			return fmt.Errorf("port %d in the container of server %q: %w", port, server, err)

@@ -3,6 +3,8 @@ package guests
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -17,6 +19,7 @@ type Walls struct {
 	Interface bool // may have a network interface besides loopback
 	OurFilter bool // has waza's own seccomp filter
 	OwnKernel bool // its runtime may have its own kernel
+	OwnUsers  bool // has a user namespace
 }
 
 // CheckWalls compares a guest's description of its container with the walls that were
@@ -37,7 +40,16 @@ func CheckWalls(h guest.Hello, w Walls) error {
 	refuse(w.OurFilter && h.Datagrams, "may send datagrams")
 	refuse(w.OurFilter && h.ChoosesInterface, "may bind to an interface")
 	refuse(!w.Interface && h.Interfaces > 1, "has a network interface")
+	refuse(w.OwnUsers && !h.UserNamespace, "has no user namespace")
 	return errors.Join(broken...)
+}
+
+// Command returns the command line of process 1 of a container.
+func Command(c sandbox.Container) []string {
+	if c.NestedSandboxes {
+		return []string{sandbox.GuestPath, "guest", guest.NestedSandboxes}
+	}
+	return []string{sandbox.GuestPath, "guest"}
 }
 
 // CommonGuarantees returns what every backend enforces in the containers. runtime names one that
@@ -48,7 +60,7 @@ func (s *Sandbox) CommonGuarantees(backend, runtime string) evidence.Guarantees 
 		seen = append(seen, c.meter.last())
 	}
 	g := evidence.Guarantees{
-		Backend: backend, Network: s.Trial.Network, Missing: unseen(seen),
+		Backend: backend, Network: s.Spec.Network, Missing: unseen(seen),
 		Enforced: []string{
 			"names resolve inside the trial only",
 			"containers run without root, capabilities or new privileges, on a read-only root",
@@ -60,10 +72,35 @@ func (s *Sandbox) CommonGuarantees(backend, runtime string) evidence.Guarantees 
 	} else {
 		g.Missing = append(g.Missing, "the seccomp filter of containers could not be seen under the "+runtime)
 	}
-	if !s.Trial.ServersOnly {
+	for _, c := range s.Spec.Containers {
+		if own := s.containers[c.Name]; own != nil {
+			g.Missing = append(g.Missing, oversized(c, own.meter.last())...)
+		}
+		if c.NestedSandboxes {
+			g.Missing = append(g.Missing, c.Name+" has nested_sandboxes: its programs can use up the machine's memory for compiled filters (bpf_jit_limit), which containers share")
+		}
+	}
+	if s.Spec.HasAgent() {
 		g.Enforced = append(g.Enforced, "the agent reaches its servers through the runner alone")
 	}
 	return g
+}
+
+// sizeSlack is by how much a directory may be larger than its limit: kernels round it up to whole pages.
+const sizeSlack = 64 << 10
+
+// oversized returns which directories of a container hold more than their limits, as a kernel that
+// does not know these would have it. seen is the container's last known usage; may be nil.
+func oversized(c sandbox.ContainerSpec, seen *observe.Usage) (missing []string) {
+	if seen == nil {
+		return nil
+	}
+	for _, dir := range slices.Sorted(maps.Keys(seen.Disks)) {
+		if size, limit := seen.Disks[dir].Size, c.SizeOf(dir); size >= limit+sizeSlack {
+			missing = append(missing, fmt.Sprintf("%s of %s holds %d bytes in place of %d: the limit has no effect there", dir, c.Name, size, limit))
+		}
+	}
+	return missing
 }
 
 // SharedUser describes what is not enforced for a container that runs as user, "uid:gid",

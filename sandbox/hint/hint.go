@@ -44,6 +44,8 @@ const otherBase = ": build on one that has it, by a Dockerfile, or for packages 
 var hints = []hint{
 	{re(`\bmcp-remote\b`), "mcp-remote only forwards to a remote server: give SERVER that server's url and headers instead of a command", anywhere, false},
 	{re(`ECONNREFUSED (?:127\.0\.0\.1|::1|localhost)(?::(\d+))?|connect(?:ion)? to (?:localhost|127\.0\.0\.1)\S* .*(?:refused|failed)`), "SERVER connects to its own machine, where nothing listens: run what it needs as one of its services", contained, false},
+	{re(`(?i)no usable sandbox|sandboxing failed|\bs(?:et)?uid sandbox|\bbwrap: |CLONE_NEW(?:USER|NS|PID|NET)|move to new namespace|user ?namespace|\bunshare\b[^\n]*(?:not permitted|failed)`), "SERVER makes a sandbox of its own, in new namespaces or as root, and no program here can: turn that off, in a browser with --no-sandbox; its container is its sandbox", contained, false},
+	{re(`(?i)seccomp|system call filter`), "SERVER filters its own system calls, which programs here cannot: set nested_sandboxes: true, or turn its sandbox off", contained, false},
 	{re(`docker\.sock|Docker daemon|DOCKER_HOST`), "SERVER needs a Docker daemon, which no sandbox has: it cannot be run with --isolate", contained, false},
 	{re(`(?i)kubeconfig|KUBERNETES_|current-context|no configuration has been provided`), "SERVER needs a cluster: give it a kubeconfig with files, and reach the cluster with --egress SERVER=HOST:PORT", contained, false},
 	{re(`(?:getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|(?i:could not resolve host):|(?i:failed to resolve) ['"]?|lookup|host=['"]) ?([a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+)`), "SERVER has no network in its sandbox: allow this host with --egress SERVER=$1, or with egress in its configuration", contained, false},

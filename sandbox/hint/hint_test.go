@@ -6,6 +6,8 @@ import (
 	"testing"
 )
 
+const ownSandbox = "s makes a sandbox of its own, in new namespaces or as root, and no program here can: turn that off, in a browser with --no-sandbox; its container is its sandbox"
+
 // TestHints has what real programs printed, and what is to be said of it.
 func TestHints(t *testing.T) {
 	const special = "its image is special"
@@ -36,6 +38,14 @@ func TestHints(t *testing.T) {
 		{"browserType.launch: Chromium distribution 'chrome' is not found at /opt/google/chrome/chrome", "s needs a browser, which its image lacks: set image to one that has it, or build one", ""},
 		{"Couldn't find a valid ICU package installed on the system. Please install libicu (or icu-libs) using your package manager", "s needs the library libicu, which its image lacks: set image to one that has it, or build one", ""},
 		{"chrome: error while loading shared libraries: libnss3.so: cannot open shared object file: No such file or directory", "the program of s needs the library libnss3.so, which its image lacks: set image to one that has it, or build one", ""},
+		{"[16:16:1128/153744.449:ERROR:zygote_host_impl_linux.cc:130] No usable sandbox! If this is a Debian system, please install the chromium-sandbox package to solve this problem.", ownSandbox, ""},
+		{"Browser logs:\nChromium sandboxing failed!\n================================", ownSandbox, ""},
+		{"[3:1128/1:FATAL:setuid_sandbox_host.cc(163)] The SUID sandbox helper binary was found, but is not configured correctly.", ownSandbox, ""},
+		{"bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces.", ownSandbox, ""},
+		{"[Parent 7, Main Thread] WARNING: Sandbox: CanCreateUserNamespace() clone() failure: EPERM", ownSandbox, ""},
+		{"unshare: unshare failed: Operation not permitted", ownSandbox, ""},
+		{"[E][2026-11-28] Couldn't launch the child process: clone(flags=CLONE_NEWNS|CLONE_NEWPID) failed", ownSandbox, ""},
+		{"java.lang.IllegalStateException: system call filters failed to install; check the logs", "s filters its own system calls, which programs here cannot: set nested_sandboxes: true, or turn its sandbox off", ""},
 		{"Error: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", "s needs a Docker daemon, which no sandbox has: it cannot be run with --isolate", ""},
 		{"Error: Cannot find module 'express'\nRequire stack:\n  code: 'MODULE_NOT_FOUND',", "s does not find express: check its command and args, or install it in its image", ""},
 		{"ModuleNotFoundError: No module named 'mcp'", "s does not find mcp: check its command and args, or install it in its image", ""},

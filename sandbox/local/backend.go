@@ -15,7 +15,6 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -25,7 +24,9 @@ type Options struct {
 	// Resume means that an interrupted run with this id is resumed. Open fails with
 	// sandbox.ErrAlive if it is still running.
 	Resume bool
-	// Without are variables of this process's environment that programs do not inherit.
+	// Env is the environment that programs inherit; nil for that of this process.
+	Env []string
+	// Without are variables of it that programs do not inherit.
 	Without []string
 	// Executable is the executable of built-in agents. Defaults to this executable.
 	Executable string
@@ -33,12 +34,12 @@ type Options struct {
 	Temp string
 }
 
-// Backend runs trials as processes of this machine. It implements runner.Backend.
+// Backend runs the programs of sandboxes as processes of this machine. It implements sandbox.Backend.
 type Backend struct {
 	run        string
 	executable string
-	without    []string
-	claim      *claim
+	env        []string
+	dir        *runDir
 	launcher   *launcher
 	ports      ports
 }
@@ -52,88 +53,62 @@ func Open(o Options) (*Backend, error) {
 		}
 	}
 	if o.Resume {
-		if err := Sweep(context.Background(), o.Temp, o.Run); err != nil {
+		if err := Sweep(o.Temp, o.Run); err != nil {
 			return nil, err
 		}
 	}
-	c, err := claimRun(baseDir(o.Temp), o.Run)
+	dir, err := makeRunDir(baseDir(o.Temp), o.Run)
 	if o.Resume && errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%w: another process has just resumed it", sandbox.ErrAlive)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{run: o.Run, executable: o.Executable, without: o.Without, claim: c, launcher: newLauncher()}, nil
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	return &Backend{run: o.Run, executable: o.Executable, env: without(o.Env, o.Without), dir: dir, launcher: newLauncher()}, nil
 }
 
 // Close releases what belongs to the whole run. All sandboxes must be closed.
 func (b *Backend) Close(context.Context) error {
 	b.launcher.close()
-	return b.claim.release()
+	return b.dir.remove()
 }
 
-// Prepare checks that all programs in the trials' plans exist, before any trial starts. The
-// error names all missing ones.
-func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string)) error {
+// Prepare implements sandbox.Backend. It checks that all known programs exist. The error names all
+// missing ones.
+func (b *Backend) Prepare(_ context.Context, all []*sandbox.Spec, _ func(string)) error {
 	var errs []error
 	said := map[string]bool{}
-	refuse := func(err error) {
-		if err != nil && !said[err.Error()] {
-			said[err.Error()] = true
-			errs = append(errs, err)
-		}
-	}
-	for _, t := range trials {
-		refuse(checkAgent(t.Agent))
-		for _, s := range t.Servers {
-			refuse(checkServer(s))
-		}
-		for _, g := range t.GraderContainers {
-			refuse(checkGrader(g))
+	for _, s := range all {
+		for _, c := range s.Containers {
+			if err := b.check(c); err != nil && !said[err.Error()] {
+				said[err.Error()] = true
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// checkAgent ignores a program that is named by a path, since that may be in the workspace.
-func checkAgent(a plan.Agent) error {
-	if len(a.Command) == 0 || isPath(a.Command[0]) {
+// check returns an error if this machine does not have the program of a container.
+func (b *Backend) check(c sandbox.ContainerSpec) error {
+	p := c.Program
+	if len(p.Args) == 0 {
 		return nil
 	}
-	env := os.Environ()
-	for key, value := range a.Env {
-		env = append(env, key+"="+value)
+	if p.Dir != "" {
+		if info, err := os.Stat(p.Dir); err != nil || !info.IsDir() {
+			return fmt.Errorf("%s: its working directory %s is not a directory of this machine", c.Who, p.Dir)
+		}
 	}
-	_, err := lookPath(a.Command[0], env, "")
+	_, err := lookPath(p.Args[0], slices.Concat(b.env, p.Env), p.Dir)
 	switch {
-	case err != nil && a.Adapted != nil:
-		return fmt.Errorf("%s is not installed here: %w; with --isolate it needs no installation", a.Adapted.Title, err)
+	case err != nil && c.Product != "":
+		return fmt.Errorf("%s is not installed here: %w; with --isolate it needs no installation", c.Product, err)
 	case err != nil:
-		return fmt.Errorf("agent: %w", err)
-	}
-	return nil
-}
-
-func checkGrader(g plan.GraderContainer) error {
-	if isPath(g.Command[0]) {
-		return nil
-	}
-	if _, err := lookPath(g.Command[0], os.Environ(), ""); err != nil {
-		return fmt.Errorf("grader %q: %w", g.Grader, err)
-	}
-	return nil
-}
-
-func checkServer(s plan.Server) error {
-	command, dir, env := s.Program()
-	if command == "" {
-		return nil
-	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("server %q: its working directory %s is not a directory of this machine", s.Name, dir)
-	}
-	if _, err := lookPath(command, slices.Concat(os.Environ(), env), dir); err != nil {
-		return fmt.Errorf("server %q: %w", s.Name, err)
+		return fmt.Errorf("%s: %w", c.Who, err)
 	}
 	return nil
 }
@@ -146,8 +121,8 @@ func (b *Backend) Describe() map[string]string {
 // Images returns nil.
 func (b *Backend) Images() evidence.ImageRecords { return nil }
 
-// Open opens the sandbox of a trial.
-func (b *Backend) Open(ctx context.Context, t *plan.Trial, _ func(evidence.Event)) (sandbox.Sandbox, error) {
+// Open implements sandbox.Opener.
+func (b *Backend) Open(ctx context.Context, t *sandbox.Spec, _ func(evidence.Event)) (sandbox.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}

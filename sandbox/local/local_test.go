@@ -6,11 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -33,7 +34,7 @@ func closed(t *testing.T, b *Backend) {
 
 func stand(t *testing.T, b *Backend) sandbox.Sandbox {
 	t.Helper()
-	s, err := b.Open(t.Context(), &plan.Trial{Task: "task", Number: 1}, func(evidence.Event) {})
+	s, err := b.Open(t.Context(), &sandbox.Spec{Task: "task", Number: 1, Containers: []sandbox.ContainerSpec{sandbox.AgentContainer(sandbox.Container{}, "", "{}")}}, func(evidence.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestForeignBase(t *testing.T) {
 				closed(t, b)
 				t.Error("was used")
 			}
-			if _, err := GC(t.Context(), temp); err == nil {
+			if _, err := GC(temp); err == nil {
 				t.Error("was cleaned")
 			}
 		})
@@ -74,7 +75,7 @@ func TestRelativeTemp(t *testing.T) {
 	defer closed(t, b)
 	s := stand(t, b)
 	defer func() { _ = s.Close(context.Background()) }()
-	if l := sandbox.LayoutOf(s, sandbox.Agent); !filepath.IsAbs(l.Workspace) || !filepath.IsAbs(l.MCPConfig) || !filepath.IsAbs(l.Private) {
+	if l := s.Layout(sandbox.Agent); !filepath.IsAbs(l.Workspace) || !filepath.IsAbs(l.MCPConfig) || !filepath.IsAbs(l.Private) {
 		t.Errorf("%+v", l)
 	}
 }
@@ -85,7 +86,7 @@ func TestRunsSideBySide(t *testing.T) {
 	if _, err := Open(Options{Run: "one", Temp: temp}); err == nil {
 		t.Error("two runs of the same id")
 	}
-	g, err := GC(t.Context(), temp)
+	g, err := GC(temp)
 	if err != nil || !slices.Equal(g.Live, []string{"one", "two"}) || len(g.Runs) > 0 {
 		t.Errorf("%+v, %v", g, err)
 	}
@@ -94,8 +95,42 @@ func TestRunsSideBySide(t *testing.T) {
 	if left, _ := os.ReadDir(temp); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	if g, err := GC(t.Context(), temp); err != nil || len(g.Runs)+len(g.Live) > 0 {
+	if g, err := GC(temp); err != nil || len(g.Runs)+len(g.Live) > 0 {
 		t.Errorf("of nothing: %+v, %v", g, err)
+	}
+}
+
+// Runs begin and end while gc runs. None loses its directory.
+func TestGCWhileRunsBegin(t *testing.T) {
+	temp := t.TempDir()
+	var all sync.WaitGroup
+	for n := range 4 {
+		all.Go(func() {
+			for range 100 {
+				d, err := makeRunDir(baseDir(temp), strconv.Itoa(n))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, _, err := d.makeDir("task-1"); err != nil {
+					t.Error(err)
+				}
+				if err := d.remove(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		all.Go(func() {
+			for range 100 {
+				if _, err := GC(temp); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 
@@ -153,7 +188,9 @@ func TestLoopbackWithoutProxy(t *testing.T) {
 func TestRemoveTree(t *testing.T) {
 	dir, outside := filepath.Join(t.TempDir(), "dir"), t.TempDir()
 	keep := filepath.Join(outside, "keep")
+	odd := filepath.Join(dir, "no \xff UTF-8")
 	err := errors.Join(
+		os.MkdirAll(filepath.Join(odd, "b", "c"), 0o755), os.Chmod(filepath.Join(odd, "b"), 0), os.Chmod(odd, 0),
 		os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755),
 		os.WriteFile(filepath.Join(dir, "a", "b", "c"), nil, 0),
 		os.WriteFile(keep, nil, 0o600), os.Symlink(outside, filepath.Join(dir, "a", "link")),
@@ -161,6 +198,9 @@ func TestRemoveTree(t *testing.T) {
 	)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		hold(t, filepath.Join(dir, "held"))
 	}
 	if err := removeTree(dir); err != nil {
 		t.Error(err)

@@ -8,16 +8,16 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func standWith(t *testing.T, b *Backend, task string, servers ...string) *trialSandbox {
 	t.Helper()
-	trial := &plan.Trial{Task: task, Number: 1}
+	spec := &sandbox.Spec{Task: task, Number: 1}
 	for _, name := range servers {
-		trial.Servers = append(trial.Servers, plan.Server{Name: name})
+		spec.Containers = append(spec.Containers, sandbox.ContainerSpec{Name: name, Role: sandbox.RoleServer})
 	}
-	s, err := b.Open(t.Context(), trial, func(evidence.Event) {})
+	s, err := b.Open(t.Context(), spec, func(evidence.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ type program struct {
 // launch starts a program in its own session and process group, so that it gets no signals of
 // our terminal. It calls ended when the program has exited, before anything else observes that.
 func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessState)) (*program, error) {
-	env := append(withoutProxy(append(without(os.Environ(), b.without), spec.Env...)), markVariable+"="+mark)
+	env := append(withoutProxy(slices.Concat(b.env, spec.Env)), markVariable+"="+mark)
 	env = process.LastOfEach(process.WithPath(env, spec.PathFirst))
 	path, err := lookPath(spec.Args[0], env, spec.Dir)
 	if err != nil {
@@ -63,17 +63,7 @@ func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessS
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", spec.Args[0], err), pipes.CloseOurs())
 	}
-	forget, err := b.claim.remember(p.proc.Pid)
-	go p.waitExit(func(state *os.ProcessState) {
-		ended(state)
-		forget()
-	})
-	if err != nil {
-		_ = p.Signal(process.Kill)
-		<-p.ended
-		p.cut()
-		return nil, err
-	}
+	go p.waitExit(ended)
 	return p, nil
 }
 

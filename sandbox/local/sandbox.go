@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/tree"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -43,7 +43,7 @@ var (
 // Planned paths are below the directory: /workspace is DIR/workspace.
 type trialSandbox struct {
 	backend *Backend
-	trial   *plan.Trial
+	spec    *sandbox.Spec
 	dir     string
 	root    *os.Root // dir, even if programs move it
 
@@ -61,8 +61,7 @@ type trialSandbox struct {
 }
 
 var _ interface {
-	sandbox.Placer
-	sandbox.Meter
+	sandbox.Sandbox
 	sandbox.PortSharer
 } = (*trialSandbox)(nil)
 
@@ -71,16 +70,16 @@ func planned() []string {
 	return []string{sandbox.WorkspaceDir, sandbox.HomeDir, filepath.Dir(sandbox.MCPConfigPath)}
 }
 
-func (b *Backend) newSandbox(t *plan.Trial) (_ *trialSandbox, err error) {
-	s := &trialSandbox{backend: b, trial: t, used: map[string]time.Duration{}}
-	if s.dir, s.root, err = b.claim.makeDir(fmt.Sprintf("%s-%d", t.Task, t.Number)); err != nil {
+func (b *Backend) newSandbox(t *sandbox.Spec) (_ *trialSandbox, err error) {
+	s := &trialSandbox{backend: b, spec: t, used: map[string]time.Duration{}}
+	if s.dir, s.root, err = b.dir.makeDir(fmt.Sprintf("%s-%d", t.Task, t.Number)); err != nil {
 		return nil, err
 	}
 	for _, dir := range planned() {
 		err = errors.Join(err, s.root.MkdirAll(inRoot(dir), 0o700))
 	}
-	if err == nil {
-		err = s.root.WriteFile(inRoot(sandbox.MCPConfigPath), []byte(t.MCPJSON), 0o644)
+	if agent := t.Container(sandbox.Agent); err == nil && agent != nil {
+		err = s.root.WriteFile(inRoot(sandbox.MCPConfigPath), []byte(agent.MCPConfig), 0o644)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.removeDir())
@@ -91,7 +90,7 @@ func (b *Backend) newSandbox(t *plan.Trial) (_ *trialSandbox, err error) {
 // inRoot returns a planned path relative to the sandbox's directory.
 func inRoot(planned string) string { return strings.TrimPrefix(filepath.Clean(planned), "/") }
 
-// Layout implements sandbox.Placer. Programs keep their HOME, which contains an agent's
+// Layout implements sandbox.Sandbox. Programs keep their HOME, which contains an agent's
 // credentials and a server's settings.
 func (s *trialSandbox) Layout(container string) sandbox.Layout {
 	l := sandbox.Layout{Guest: s.backend.executable}
@@ -117,11 +116,11 @@ func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, e
 			places = nil
 		}
 	}()
-	names := s.names()
+	reached := s.spec.From(sandbox.Agent)
 	s.mu.Lock()
-	last := s.listeners[max(0, len(s.listeners)-len(names)):]
+	last := s.listeners[max(0, len(s.listeners)-len(reached)):]
 	s.mu.Unlock()
-	for i, name := range names {
+	for i, e := range reached {
 		at, anew := "127.0.0.1:0", len(last) <= i
 		if !anew {
 			at = last[i].Addr().String()
@@ -133,7 +132,7 @@ func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, e
 		if err != nil {
 			return places, err
 		}
-		places = append(places, sandbox.Endpoint{Listener: ln, Server: name, Host: ln.Addr().String()})
+		places = append(places, sandbox.Endpoint{Listener: ln, Server: e.To, Host: ln.Addr().String()})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,18 +146,6 @@ func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, e
 		}
 	}
 	return places, nil
-}
-
-// names returns the names of the endpoints.
-func (s *trialSandbox) names() []string {
-	var all []string
-	for _, server := range s.trial.Servers {
-		all = append(all, server.Name)
-	}
-	if s.trial.AsksRunner() {
-		all = append(all, sandbox.ModelHost)
-	}
-	return all
 }
 
 // Dial implements sandbox.Sandbox.
@@ -182,8 +169,8 @@ func dialLoopback(ctx context.Context, port int) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// Directory returns the sandbox's directory, for a person to look at.
-func (s *trialSandbox) Directory() string { return s.dir }
+// Enter implements sandbox.Sandbox.
+func (s *trialSandbox) Enter(string) string { return "cd " + s.dir + sandbox.WorkspaceDir }
 
 // Start implements sandbox.Sandbox. When the agent exits, its processes are killed as far as
 // they can be found.
@@ -248,14 +235,10 @@ func (s *trialSandbox) Collect(ctx context.Context, container, dir string, w io.
 	if container != sandbox.Agent || !slices.ContainsFunc(planned(), func(p string) bool { return strings.HasPrefix(dir+"/", p+"/") }) {
 		return fmt.Errorf("get %s: there is no such place in %s", dir, container)
 	}
-	root, err := s.root.OpenRoot(inRoot(dir))
-	if err != nil {
-		return fmt.Errorf("get %s: %w: %w", dir, sandbox.ErrUnreadable, err)
-	}
-	defer func() { _ = root.Close() }()
-	err = tree.Pack(root, s.Layout(container).Ours(), interruptibleWriter{ctx, w})
+	s.backend.dir.reopen(s.dir)
+	err := tree.Pack(s.root, inRoot(dir), s.Layout(container).Ours(), interruptibleWriter{ctx, w})
 	switch {
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("get %s: %w: %w", dir, sandbox.ErrUnreadable, err)
 	case err != nil:
 		return fmt.Errorf("get %s: %w", dir, err)
@@ -265,8 +248,7 @@ func (s *trialSandbox) Collect(ctx context.Context, container, dir string, w io.
 
 // check returns an error if the sandbox is closed or has no such container.
 func (s *trialSandbox) check(container string) error {
-	known := container == sandbox.Agent || slices.ContainsFunc(s.trial.Servers, func(server plan.Server) bool { return server.Name == container })
-	if !known {
+	if s.spec.Container(container) == nil {
 		return fmt.Errorf("trial has no process %q", container)
 	}
 	s.mu.Lock()
@@ -291,7 +273,7 @@ func (s *trialSandbox) spent(container string, state *os.ProcessState) {
 	s.used[container] += state.UserTime() + state.SystemTime()
 }
 
-// Usage implements sandbox.Meter. Only the CPU time is known, because the peak memory of
+// Usage implements sandbox.Sandbox. Only the CPU time is known, because the peak memory of
 // processes cannot be summed up.
 func (s *trialSandbox) Usage(_ context.Context, container string) (evidence.Usage, error) {
 	s.usedMu.Lock()
@@ -303,6 +285,15 @@ func (s *trialSandbox) Usage(_ context.Context, container string) (evidence.Usag
 	seconds := float64(spent) / float64(time.Second)
 	return evidence.Usage{CPU: &seconds}, nil
 }
+
+// Gone implements sandbox.Sandbox.
+func (s *trialSandbox) Gone(string) <-chan struct{} { return nil }
+
+// Ended implements sandbox.Sandbox.
+func (s *trialSandbox) Ended(context.Context, string) sandbox.Exit { return sandbox.Exit{} }
+
+// Hint implements sandbox.Sandbox.
+func (s *trialSandbox) Hint(string) string { return "" }
 
 // TakePort implements sandbox.PortSharer. A port of this machine can only be used by one
 // server, and no other program may listen on it.
@@ -324,17 +315,17 @@ func (s *trialSandbox) TakePort(ctx context.Context, server string, port int) er
 
 // title returns the sandbox's name for messages.
 func (s *trialSandbox) title() string {
-	if s.trial.ServersOnly {
+	if s.spec.Lifetime == sandbox.LifeOfRun {
 		return "the run"
 	}
-	return fmt.Sprintf("%s/%d", s.trial.Task, s.trial.Number)
+	return fmt.Sprintf("%s/%d", s.spec.Task, s.spec.Number)
 }
 
 // Guarantees implements sandbox.Sandbox.
 func (s *trialSandbox) Guarantees() evidence.Guarantees {
-	g := evidence.Guarantees{
+	return evidence.Guarantees{
 		Backend:  "process",
-		Network:  plan.NetworkNone,
+		Network:  sandbox.NetworkNone,
 		Enforced: []string{"the process group of every program ends with its trial, or with the run where that is how long a server lives"},
 		Missing: []string{
 			"nothing was isolated: agent and servers ran as processes of the user, with the user's files, network, environment and credentials",
@@ -342,13 +333,6 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 			straysMissing,
 		},
 	}
-	if s.trial.Models != nil {
-		g.Missing = append(g.Missing, "any program of this machine could ask the agent's models on loopback, with the runner's keys")
-	}
-	for _, name := range s.trial.NotEnforced {
-		g.Missing = append(g.Missing, name+" had no effect")
-	}
-	return g
 }
 
 // Close implements sandbox.Sandbox.
@@ -389,7 +373,12 @@ func (s *trialSandbox) close(ctx context.Context) error {
 
 // removeDir removes the sandbox's directory.
 func (s *trialSandbox) removeDir() error {
-	return errors.Join(s.root.Close(), removeTree(s.dir))
+	s.backend.dir.reopen(s.dir)
+	err := errors.Join(s.root.Close(), removeTree(s.dir))
+	if err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w: %w", sandbox.ErrLeft, err)
+	}
+	return err
 }
 
 // interruptible is a reader that fails when its context is done.

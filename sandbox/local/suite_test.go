@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/local"
 	"github.com/waza-isolate/waza/sandbox/sandboxtest"
 )
@@ -31,8 +31,8 @@ func TestSuite(t *testing.T) {
 		})
 		return sandboxtest.Opened{
 			Backend: b, Name: "process",
-			Trial: plan.Trial{Run: "suite", Network: plan.NetworkNone},
-			Left:  func(t *testing.T) []string { return glob(t, temp, "*", "suite", "*-1*") },
+			Spec: sandbox.Spec{Run: "suite", Network: sandbox.NetworkNone},
+			Left: func(t *testing.T) []string { return glob(t, temp, "*", "suite", "*-1*") },
 		}
 	})
 }

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/waza-isolate/waza/internal/proc"
 )
 
 const straysMissing = "a program that leaves its process group and drops WAZA_SANDBOX from its environment outlives the trial"
@@ -33,16 +32,41 @@ func awaitEnd(pid int) bool {
 
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
-// bootID identifies the current boot, or is "".
-func bootID() string { return proc.BootID() }
-
-// processStart returns the start time of a process, or "" if it does not exist or is a zombie.
-func processStart(pid int) string {
-	start, zombie := proc.StartTime(pid)
-	if zombie {
-		return ""
+// mayChange removes the attributes of a file that keep even its owner from changing it, which only
+// root can set (ioctl_iflags(2)).
+func mayChange(dir *os.Root, name string) {
+	if os.Geteuid() != 0 {
+		return
 	}
-	return start
+	file, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = file.Close() }()
+	const fixed = 0x10 | 0x20 // FS_IMMUTABLE_FL and FS_APPEND_FL
+	flags, err := unix.IoctlGetInt(int(file.Fd()), unix.FS_IOC_GETFLAGS)
+	if err == nil && flags&fixed != 0 {
+		_ = unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags&^fixed)
+	}
+}
+
+// unmountBelow detaches what is mounted on a directory or below it.
+func unmountBelow(dir string) {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		if at := unescaped(fields[4]); at == dir || strings.HasPrefix(at, dir+"/") {
+			_ = unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		}
+	}
+}
+
+// unescaped returns a path of mountinfo, in which a few bytes are written in octal (proc(5)).
+func unescaped(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
 const (

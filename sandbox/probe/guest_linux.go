@@ -31,7 +31,7 @@ func riskyAttempts() []attempt {
 func isGuest(pid int) bool {
 	line, err := os.ReadFile(proc(pid, "cmdline"))
 	args := bytes.Split(line, []byte{0})
-	return err == nil && len(args) > 1 && string(args[1]) == "guest" // the following argument names its socket
+	return err == nil && len(args) > 1 && string(args[1]) == "guest" // the following arguments are its own
 }
 
 func proc(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -57,6 +58,15 @@ func kernelAttempts() []attempt {
 			return unless(err, "the kernel's log can be read")
 		}),
 		plain(MakeDevice, makeDevice),
+		plain(AddFilter, func() result {
+			// The kernel reads the filter only if it may be added.
+			_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, 0)
+			if errno == unix.EFAULT {
+				return out("filters can be added, which use up the machine's memory for compiled filters")
+			}
+			return refused(errno)
+		}),
+		plain(CoreDump, coreDump),
 	}
 }
 
@@ -131,4 +141,24 @@ func makeDevice() result {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	return unless(unix.Mknod(filepath.Join(dir, "mem"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 1))), "device nodes can be made")
+}
+
+// coreDump tries to set the limit of core dumps to 0, which the kernel ignores if core_pattern is a
+// pipe or a socket (core(5)).
+func coreDump() result {
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil {
+		return untried(err.Error())
+	}
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	var limit unix.Rlimit
+	switch err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); {
+	case err != nil:
+		return untried(err.Error())
+	case limit.Cur > 1:
+		return out("cores of up to %d bytes are written where core_pattern says", limit.Cur)
+	case limit.Cur == 0 && bytes.ContainsAny(pattern[:min(1, len(pattern))], "|@"):
+		return out("a crash starts the program of the machine that takes core dumps")
+	}
+	return result{Refused, "the limit does not change"}
 }

@@ -131,4 +131,6 @@ const (
 	SharedFile    = "shared-file"
 	SharedUser    = "shared-user"
 	MemoryTCP     = "memory-tcp"
+	AddFilter     = "add-filter"
+	CoreDump      = "core-dump"
 )

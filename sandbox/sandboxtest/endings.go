@@ -15,11 +15,11 @@ func (s *suite) standing(t *testing.T, sb sandbox.Sandbox) {
 		s.run(t, sb, container, "exit", "7")
 	}
 	for _, container := range containers() {
-		if e := sandbox.EndedOf(within(t), sb, container); e != (sandbox.Exit{}) {
+		if e := sb.Ended(within(t), container); e != (sandbox.Exit{}) {
 			t.Errorf("%s ended: %+v", container, e)
 		}
 		select {
-		case <-sandbox.GoneOf(sb, container):
+		case <-sb.Gone(container):
 			t.Errorf("%s is gone", container)
 		default:
 		}
@@ -29,7 +29,7 @@ func (s *suite) standing(t *testing.T, sb sandbox.Sandbox) {
 // goneAtTheEnd checks that every container is gone after its sandbox was closed.
 func (s *suite) goneAtTheEnd(t *testing.T) {
 	sb := s.stand(t)
-	if _, ok := sb.(sandbox.Monitor); !ok {
+	if sb.Gone(sandbox.Agent) == nil {
 		t.Skip("the backend's containers end with Close alone")
 	}
 	if err := sb.Close(within(t)); err != nil {
@@ -37,7 +37,7 @@ func (s *suite) goneAtTheEnd(t *testing.T) {
 	}
 	for _, container := range containers() {
 		select {
-		case <-sandbox.GoneOf(sb, container):
+		case <-sb.Gone(container):
 		case <-within(t).Done():
 			t.Errorf("%s is not gone", container)
 		}

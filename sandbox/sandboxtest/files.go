@@ -68,7 +68,7 @@ func (s *suite) files(t *testing.T) {
 		treetest.Entry{Name: "a.txt", Content: "a"}, treetest.Entry{Name: "deep/er/b.bin", Content: big}, treetest.Entry{Name: "empty/", Kind: tar.TypeDir},
 		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "a.txt"})
 	put(t, sb, sandbox.WorkspaceDir, treetest.Entry{Name: "a.txt", Content: "again"})
-	workspace := sandbox.LayoutOf(sb, sandbox.Agent).Workspace
+	workspace := sb.Layout(sandbox.Agent).Workspace
 	if got := s.say(t, sb, sandbox.Agent, "read", workspace+"/link"); got != "again" {
 		t.Errorf("the agent reads %q", got)
 	}
@@ -109,7 +109,7 @@ func (s *suite) hostileTar(t *testing.T) {
 // hostileTree checks that files are collected as they are, and links not followed.
 func (s *suite) hostileTree(t *testing.T) {
 	sb := s.stand(t)
-	s.say(t, sb, sandbox.Agent, "tree", sandbox.LayoutOf(sb, sandbox.Agent).Workspace)
+	s.say(t, sb, sandbox.Agent, "tree", sb.Layout(sandbox.Agent).Workspace)
 	sameTree(t, collect(t, sb), map[string]string{
 		"deep/": "", "deep/er/": "", "deep/er/file": "content", "absolute": "-> /etc/passwd", "out": "-> ../../../../../../etc",
 		"loop": "-> loop", "pipe": "", "locked/": "", "locked/secret": "hidden", "back\\slash\nand line": "odd",
@@ -118,11 +118,11 @@ func (s *suite) hostileTree(t *testing.T) {
 
 func (s *suite) configLinks(t *testing.T) {
 	sb := s.stand(t)
-	config := sandbox.LayoutOf(sb, sandbox.Agent).MCPConfig
+	config := sb.Layout(sandbox.Agent).MCPConfig
 	put(t, sb, sandbox.WorkspaceDir,
 		treetest.Entry{Name: ".mcp.json", Kind: tar.TypeSymlink, Link: config}, treetest.Entry{Name: ".copilot/mcp.json", Kind: tar.TypeSymlink, Link: config},
 		treetest.Entry{Name: "kept", Content: "x"})
-	workspace := sandbox.LayoutOf(sb, sandbox.Agent).Workspace
+	workspace := sb.Layout(sandbox.Agent).Workspace
 	for _, link := range []string{"/.mcp.json", "/.copilot/mcp.json"} {
 		if got := s.say(t, sb, sandbox.Agent, "read", workspace+link); !strings.Contains(got, "mcpServers") {
 			t.Errorf("through %s the agent reads %q", link, got)
@@ -135,7 +135,7 @@ func (s *suite) configLinks(t *testing.T) {
 // the workspace.
 func (s *suite) swapped(t *testing.T) {
 	sb := s.stand(t)
-	workspace := sandbox.LayoutOf(sb, sandbox.Agent).Workspace
+	workspace := sb.Layout(sandbox.Agent).Workspace
 	if e := s.run(t, sb, sandbox.Agent, "swap", workspace, "/etc"); e.exit.Code != 0 {
 		sameTree(t, collect(t, sb), map[string]string{}) // not permitted
 		return
@@ -149,14 +149,15 @@ func (s *suite) swapped(t *testing.T) {
 	}
 }
 
-// closedPlace checks that a workspace that a program has closed is told from one that is not collected
-// for another reason.
+// closedPlace checks that a workspace that a program has closed is collected, and that this shows.
 func (s *suite) closedPlace(t *testing.T) {
 	sb := s.stand(t)
-	s.say(t, sb, sandbox.Agent, "close", sandbox.LayoutOf(sb, sandbox.Agent).Workspace)
-	if err := sb.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, io.Discard); !errors.Is(err, sandbox.ErrUnreadable) {
-		t.Errorf("collected from a closed directory: %v", err)
+	put(t, sb, sandbox.WorkspaceDir, treetest.Entry{Name: "in/side", Content: "x"})
+	if e := s.run(t, sb, sandbox.Agent, "close", sb.Layout(sandbox.Agent).Workspace); e.exit.Code != 0 {
+		sameTree(t, collect(t, sb), map[string]string{"in/": "", "in/side": "x"}) // not permitted
+		return
 	}
+	sameTree(t, collect(t, sb), map[string]string{"./": "", "in/": "", "in/side": "x"})
 }
 
 func (s *suite) collectFails(t *testing.T) {

@@ -15,23 +15,24 @@ import (
 // lone tests a sandbox without servers, as for graders' programs: it has a copy of another
 // workspace, and changes do not affect the original.
 func (s *suite) lone(t *testing.T) {
-	trial := s.trial(t)
-	first := s.standWith(t, trial)
+	spec := s.spec(t)
+	first := s.standWith(t, spec)
 	put(t, first, sandbox.WorkspaceDir, treetest.Entry{Name: "note", Content: "left"})
 	var frozen bytes.Buffer
 	if err := first.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, &frozen); err != nil {
 		t.Fatal(err)
 	}
-	other := *trial
-	other.Task, other.Servers, other.MCPJSON = trial.Task+".grader1.", nil, string(mcpconfig.Render(nil))
-	if other.Isolated() {
-		other.Network = "airtight"
+	other := *spec
+	other.Task, other.Reach = spec.Task+".grader1.", nil
+	other.Containers = []sandbox.ContainerSpec{sandbox.AgentContainer(s.Container, "tmpfs", string(mcpconfig.Render(nil)))}
+	if other.Network != sandbox.NetworkNone {
+		other.Network = sandbox.NetworkAirtight
 	}
 	lone := s.standWith(t, &other)
 	if err := lone.Put(within(t), sandbox.Agent, sandbox.WorkspaceDir, &frozen); err != nil {
 		t.Fatal(err)
 	}
-	place := sandbox.LayoutOf(lone, sandbox.Agent).At(sandbox.WorkspaceDir + "/note")
+	place := lone.Layout(sandbox.Agent).At(sandbox.WorkspaceDir + "/note")
 	if got := s.say(t, lone, sandbox.Agent, "read", place); got != "left" {
 		t.Errorf("the lone container has %q of the workspace", got)
 	}
@@ -42,7 +43,7 @@ func (s *suite) lone(t *testing.T) {
 // find tests reading single paths.
 func (s *suite) find(t *testing.T) {
 	sb := s.stand(t)
-	finder, ok := sb.(sandbox.Finder)
+	finder, ok := sb.(sandbox.Contained)
 	if !ok {
 		t.Skip("the backend looks into no container but the agent's")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -71,7 +70,7 @@ func (s *suite) visitAll(t *testing.T, sb sandbox.Sandbox) {
 	defer stop()
 	tell(t, sb, places)
 	for _, server := range []string{"one", "two"} {
-		got := s.say(t, sb, sandbox.Agent, "visit", sandbox.LayoutOf(sb, sandbox.Agent).MCPConfig, server)
+		got := s.say(t, sb, sandbox.Agent, "visit", sb.Layout(sandbox.Agent).MCPConfig, server)
 		if got != server+" /mcp" {
 			t.Errorf("at the URL of %s the agent finds %q", server, got)
 		}
@@ -81,16 +80,17 @@ func (s *suite) visitAll(t *testing.T, sb sandbox.Sandbox) {
 // models checks that the agent reaches its models, with and without servers.
 func (s *suite) models(t *testing.T) {
 	for _, servers := range []int{0, 2} {
-		trial := s.trial(t)
-		trial.Number, trial.Servers, trial.Models = servers+1, trial.Servers[:servers], &plan.Models{}
-		sb := s.standWith(t, trial)
+		spec := s.spec(t)
+		spec.Number, spec.Containers = servers+1, spec.Containers[:1+servers]
+		spec.Reach = append(spec.Reach[:servers], sandbox.Edge{From: sandbox.Agent, Name: sandbox.ModelHost, To: sandbox.ModelHost})
+		sb := s.standWith(t, spec)
 		places, err := sb.Listen(within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		stop := serveAt(t, places)
 		defer stop()
-		url := sandbox.LayoutOf(sb, sandbox.Agent).Models
+		url := sb.Layout(sandbox.Agent).Models
 		got := s.say(t, sb, sandbox.Agent, "fetch", url+"/provider/x")
 		if got != sandbox.ModelHost+" /provider/x" {
 			t.Errorf("with %d servers the agent finds %q at %s", servers, got, url)

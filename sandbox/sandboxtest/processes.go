@@ -18,8 +18,8 @@ import (
 )
 
 // spec returns the spec of the suite's program.
-func (s *suite) spec(sb sandbox.Sandbox, container string, args ...string) process.Spec {
-	return process.Spec{Args: append([]string{sandbox.LayoutOf(sb, container).Guest}, args...)}
+func (s *suite) program(sb sandbox.Sandbox, container string, args ...string) process.Spec {
+	return process.Spec{Args: append([]string{sb.Layout(container).Guest}, args...)}
 }
 
 // running is a program whose output is being read.
@@ -40,7 +40,7 @@ type ended struct {
 
 func (s *suite) start(t *testing.T, sb sandbox.Sandbox, container string, args ...string) *running {
 	t.Helper()
-	return attend(t, sb, container, s.spec(sb, container, args...))
+	return attend(t, sb, container, s.program(sb, container, args...))
 }
 
 func attend(t *testing.T, sb sandbox.Sandbox, container string, spec process.Spec) *running {
@@ -175,7 +175,7 @@ func (s *suite) streams(t *testing.T, sb sandbox.Sandbox) {
 
 func (s *suite) bigOutput(t *testing.T, sb sandbox.Sandbox) {
 	const size = 32 << 20
-	p, err := sb.Start(within(t), "one", s.spec(sb, "one", "flood", "33554432"))
+	p, err := sb.Start(within(t), "one", s.program(sb, "one", "flood", "33554432"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func (s *suite) bigOutput(t *testing.T, sb sandbox.Sandbox) {
 
 // slowReader checks that output before a program's exit is complete even if it is read late.
 func (s *suite) slowReader(t *testing.T, sb sandbox.Sandbox) {
-	p, err := sb.Start(within(t), "one", s.spec(sb, "one", "flood", "40000"))
+	p, err := sb.Start(within(t), "one", s.program(sb, "one", "flood", "40000"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,14 +205,14 @@ func (s *suite) slowReader(t *testing.T, sb sandbox.Sandbox) {
 }
 
 func (s *suite) environment(t *testing.T, sb sandbox.Sandbox) {
-	spec := s.spec(sb, "one", "env", "TOKEN")
+	spec := s.program(sb, "one", "env", "TOKEN")
 	spec.Env = []string{"TOKEN=first", "TOKEN=the=second"}
 	r := attend(t, sb, "one", spec)
 	if e := r.wait(t); e.stdout != "the=second" {
 		t.Errorf("a variable that is given is %q", e.stdout)
 	}
-	workspace := sandbox.LayoutOf(sb, sandbox.Agent).Workspace
-	spec = s.spec(sb, sandbox.Agent, "dir")
+	workspace := sb.Layout(sandbox.Agent).Workspace
+	spec = s.program(sb, sandbox.Agent, "dir")
 	spec.Dir = workspace
 	if e := attend(t, sb, sandbox.Agent, spec).wait(t); e.stdout != workspace {
 		t.Errorf("a program that is to start in %s starts in %q", workspace, e.stdout)
@@ -220,7 +220,7 @@ func (s *suite) environment(t *testing.T, sb sandbox.Sandbox) {
 }
 
 func (s *suite) cannotRun(t *testing.T, sb sandbox.Sandbox) {
-	guest := sandbox.LayoutOf(sb, "one").Guest
+	guest := sb.Layout("one").Guest
 	for name, spec := range map[string]process.Spec{
 		"a program that is not in PATH": {Args: []string{"waza-no-such-program"}},
 		"a path with nothing there":     {Args: []string{"/nonexistent/program"}},
@@ -255,9 +255,9 @@ func (s *suite) children(t *testing.T, sb sandbox.Sandbox) {
 }
 
 func (s *suite) layout(t *testing.T) {
-	trial := s.trial(t)
-	sb := s.standWith(t, trial)
-	l := sandbox.LayoutOf(sb, sandbox.Agent)
+	spec := s.spec(t)
+	sb := s.standWith(t, spec)
+	l := sb.Layout(sandbox.Agent)
 	for planned, actual := range map[string]string{
 		sandbox.WorkspaceDir: l.Workspace, sandbox.MCPConfigPath: l.MCPConfig, sandbox.GuestPath: l.Guest,
 		sandbox.WorkspaceDir + "/a/b": l.Workspace + "/a/b", "/elsewhere": "/elsewhere",
@@ -266,8 +266,8 @@ func (s *suite) layout(t *testing.T) {
 			t.Errorf("%s is at %s, want %s", planned, got, actual)
 		}
 	}
-	if got := s.say(t, sb, sandbox.Agent, "read", l.MCPConfig); got != trial.MCPJSON {
-		t.Errorf("mcp.json is\n%s", cmp.Diff(trial.MCPJSON, got))
+	if got := s.say(t, sb, sandbox.Agent, "read", l.MCPConfig); got != spec.Containers[0].MCPConfig {
+		t.Errorf("mcp.json is\n%s", cmp.Diff(spec.Containers[0].MCPConfig, got))
 	}
 	put(t, sb, "/", treetest.Entry{Name: sandbox.HomeDir[1:] + "/private/file", Content: "mine"})
 	if got := s.say(t, sb, sandbox.Agent, "read", l.At(sandbox.HomeDir+"/private/file")); got != "mine" {

@@ -14,8 +14,6 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -24,9 +22,9 @@ const limit = time.Minute
 
 // Opened is a backend under test.
 type Opened struct {
-	Backend   trial.Backend
+	Backend   sandbox.Opener
 	Name      string            // as in guarantees
-	Trial     plan.Trial        // common part of the backend's trials
+	Spec      sandbox.Spec      // common part of the backend's sandboxes
 	Container sandbox.Container // container of agent and servers
 	// Left returns what is left of the run's sandboxes: directories or containers.
 	Left func(t *testing.T) []string
@@ -92,26 +90,29 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 
 type suite struct{ Opened }
 
-// trial returns a trial with an agent and two servers, named after the test.
-func (s *suite) trial(t *testing.T) *plan.Trial {
-	trial := s.Trial
+// spec returns a sandbox with an agent and two servers, named after the test.
+func (s *suite) spec(t *testing.T) *sandbox.Spec {
+	spec := s.Spec
 	name := t.Name()
-	trial.Task, trial.Number = strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", "-"), 1
-	trial.MCPJSON = string(mcpconfig.Render(map[string]string{"one": "one", "two": "two"}))
-	trial.Agent.Container = s.Container
-	trial.Servers = []plan.Server{{Name: "one", Container: s.Container}, {Name: "two", Container: s.Container}}
-	return &trial
+	spec.Task, spec.Number = strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", "-"), 1
+	agent := sandbox.AgentContainer(s.Container, "tmpfs", string(mcpconfig.Render(map[string]string{"one": "one", "two": "two"})))
+	spec.Containers = []sandbox.ContainerSpec{agent}
+	for _, name := range []string{"one", "two"} {
+		spec.Containers = append(spec.Containers, sandbox.ContainerSpec{Name: name, Role: sandbox.RoleServer, Container: s.Container})
+		spec.Reach = append(spec.Reach, sandbox.Edge{From: sandbox.Agent, Name: name, To: name})
+	}
+	return &spec
 }
 
 // stand opens a sandbox that is closed at the end of the test.
 func (s *suite) stand(t *testing.T) sandbox.Sandbox {
 	t.Helper()
-	return s.standWith(t, s.trial(t))
+	return s.standWith(t, s.spec(t))
 }
 
-func (s *suite) standWith(t *testing.T, trial *plan.Trial) sandbox.Sandbox {
+func (s *suite) standWith(t *testing.T, spec *sandbox.Spec) sandbox.Sandbox {
 	t.Helper()
-	sb, err := s.Backend.Open(within(t), trial, func(evidence.Event) {})
+	sb, err := s.Backend.Open(within(t), spec, func(evidence.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func within(t *testing.T) context.Context {
 
 func (s *suite) guarantees(t *testing.T, sb sandbox.Sandbox) {
 	g := sb.Guarantees()
-	if g.Backend != s.Name || g.Network != s.Trial.Network || g.Enforced == nil {
+	if g.Backend != s.Name || g.Network != s.Spec.Network || g.Enforced == nil {
 		t.Errorf("guarantees %+v, want those of backend %s", g, s.Name)
 	}
 }
@@ -144,7 +145,7 @@ func (s *suite) closing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := sb.Start(within(t), "one", s.spec(sb, "one", "exit", "0")); err == nil {
+	if _, err := sb.Start(within(t), "one", s.program(sb, "one", "exit", "0")); err == nil {
 		t.Error("a program starts in a closed sandbox")
 	}
 	if err := sb.Put(within(t), sandbox.Agent, sandbox.WorkspaceDir, strings.NewReader("")); err == nil {
@@ -176,40 +177,40 @@ func (s *suite) closeWithWork(t *testing.T) {
 			t.Errorf("the sandbox went away under a program, and it ended with %+v", e.exit)
 		}
 	}
-	again := s.standWith(t, s.anotherTrial(t))
+	again := s.standWith(t, s.anotherSpec(t))
 	if n := s.say(t, again, "one", "count", token); n != "0" {
 		t.Errorf("%s programs of a closed sandbox run on", n)
 	}
 }
 
-func (s *suite) anotherTrial(t *testing.T) *plan.Trial {
-	trial := s.trial(t)
-	trial.Number = 2
-	return trial
+func (s *suite) anotherSpec(t *testing.T) *sandbox.Spec {
+	spec := s.spec(t)
+	spec.Number = 2
+	return spec
 }
 
 func (s *suite) cancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no longer wanted"))
-	sandbox, err := s.Backend.Open(ctx, s.trial(t), func(evidence.Event) {})
+	sandbox, err := s.Backend.Open(ctx, s.spec(t), func(evidence.Event) {})
 	if err == nil {
 		_ = sandbox.Close(within(t))
 		t.Error("a sandbox was opened with a context that had ended")
 	}
 	live := s.stand(t)
-	if _, err := live.Start(ctx, "one", s.spec(live, "one", "wait")); err == nil {
+	if _, err := live.Start(ctx, "one", s.program(live, "one", "wait")); err == nil {
 		t.Error("a program was started with a context that had ended")
 	}
 }
 
 // several checks that a run can have several sandboxes at once.
 func (s *suite) several(t *testing.T) {
-	one, two := s.stand(t), s.standWith(t, s.anotherTrial(t))
+	one, two := s.stand(t), s.standWith(t, s.anotherSpec(t))
 	for i, sb := range []sandbox.Sandbox{one, two} {
 		put(t, sb, sandbox.WorkspaceDir, treetest.Entry{Name: "which", Content: string(rune('1' + i))})
 	}
 	for i, sb := range []sandbox.Sandbox{one, two} {
-		place := sandbox.LayoutOf(sb, sandbox.Agent).At(sandbox.WorkspaceDir + "/which")
+		place := sb.Layout(sandbox.Agent).At(sandbox.WorkspaceDir + "/which")
 		if got := s.say(t, sb, sandbox.Agent, "read", place); got != string(rune('1'+i)) {
 			t.Errorf("sandbox %d has the file of %s", i+1, got)
 		}
@@ -217,7 +218,7 @@ func (s *suite) several(t *testing.T) {
 }
 
 func (s *suite) nobody(t *testing.T, sb sandbox.Sandbox) {
-	_, startErr := sb.Start(within(t), "nobody", s.spec(sb, "one", "exit", "0"))
+	_, startErr := sb.Start(within(t), "nobody", s.program(sb, "one", "exit", "0"))
 	_, dialErr := sb.Dial(within(t), "nobody", 80)
 	putErr := sb.Put(within(t), "nobody", sandbox.WorkspaceDir, strings.NewReader(""))
 	for what, err := range map[string]error{"start": startErr, "dial": dialErr, "put": putErr} {

@@ -11,12 +11,9 @@ const overshoot = 1 << 20
 
 // usage checks that a container's usage is plausible and within its limits.
 func (s *suite) usage(t *testing.T, sb sandbox.Sandbox) {
-	if _, ok := sb.(sandbox.Meter); !ok {
-		t.Skip("the backend does not measure what containers use")
-	}
 	for _, container := range []string{sandbox.Agent, "one"} {
 		s.say(t, sb, container, "say", "something", "")
-		used, err := sandbox.UsageOf(within(t), sb, container)
+		used, err := sb.Usage(within(t), container)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +30,7 @@ func (s *suite) usage(t *testing.T, sb sandbox.Sandbox) {
 			t.Errorf("%s: breaches %+v", container, breaches)
 		}
 	}
-	if used, err := sandbox.UsageOf(within(t), sb, "nobody"); err == nil {
+	if used, err := sb.Usage(within(t), "nobody"); err == nil {
 		t.Errorf("a container that is not there used %+v", used)
 	}
 }

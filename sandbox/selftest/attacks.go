@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
+
+// onCluster is the engine whose containers are pods, in certificates.
+const onCluster = "kubernetes"
 
 // wall is what stops attacks of one kind.
 type wall struct {
@@ -68,6 +70,16 @@ var (
 		"a program in a trial can use up what others need, and so change their outcome",
 		"give no two containers the same user, neither in the eval nor in their images, and use an engine that honours sysctls of a network namespace and seccomp profiles",
 		"use nodes with cgroup version 2 and a recent kernel, which count the buffers of connections as memory of their container",
+	}
+	filters = wall{
+		"a program in a trial can use up what others need, and so change their outcome",
+		"use the engine's own runtime, and waza's own executable as process 1",
+		"",
+	}
+	cores = wall{
+		"a program in a trial can have the machine run a program as root, and fill its disk with core dumps",
+		"do not set the engine's limit of core dumps to 0 (\"default-ulimits\" in daemon.json), or set kernel.core_pattern to a file",
+		"set kernel.core_pattern of the nodes to a file, or the limit of core dumps of their container runtime to unlimited, which waza lowers",
 	}
 	strangers = wall{
 		"a program in a trial sees those of other containers, or what was theirs alone",
@@ -134,6 +146,8 @@ func attacks() []attack {
 		{probe.SharedFile, "observe a file lock that another container holds (covert channel)", strangers},
 		{probe.SharedUser, "observe another container's use of per-user kernel resources", shared},
 		{probe.MemoryTCP, "hold memory in socket buffers outside its memory limit", shared},
+		{probe.AddFilter, "add a filter of system calls, for which the machine has one pool of memory", filters},
+		{probe.CoreDump, "have a crash start the machine's program for core dumps", cores},
 		{probe.Processes, "see programs of other containers", strangers},
 		{probe.PlantedSecret, "find a secret planted in the runner's environment, on the host and in another trial", strangers},
 	}
@@ -180,7 +194,7 @@ func Explain(c *evidence.Certificate, a evidence.Attack) string {
 	for _, known := range attacks() {
 		if known.name == a.Name {
 			mend := known.wall.mend
-			if c.Engine["engine"] == eval.OnKubernetes {
+			if c.Engine["engine"] == onCluster {
 				mend = cmp.Or(known.wall.pods, mend)
 			}
 			return fmt.Sprintf("%s got out (it tried to %s: %s): %s. To mend it, %s.", a.Name, a.Goal, a.Detail, known.wall.means, mend)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,22 +25,26 @@ const validity = 24 * time.Hour
 // maxFile is the maximum size of a certificate in bytes.
 const maxFile = 256 << 10
 
-// Cache stores certificates in a directory, by engine and kind of sandbox. The zero value
-// stores none.
-type Cache struct{ dir string }
+// Cache stores certificates in a directory, by engine and kind of sandbox, and by the build of
+// waza, which plans sandboxes. The zero value stores none.
+type Cache struct{ dir, build string }
 
-var errNoCache = errors.New("there is no directory for it")
+var errNoCache = errors.New("there is no cache directory of yours outside of the project")
 
 // OpenCache returns a cache in dir/waza/certificates, which is created on first use; dir is the
 // user's cache directory.
-func OpenCache(dir string) Cache { return Cache{filepath.Join(dir, "waza", "certificates")} }
+func OpenCache(dir string) Cache { return Cache{dir: filepath.Join(dir, "waza", "certificates")} }
+
+// Of returns the part of the cache for a build of waza.
+func (c Cache) Of(build string) Cache { return Cache{c.dir, build} }
 
 // path returns the path of the certificate for an engine and a kind of sandbox.
 func (c Cache) path(engine map[string]string, kind evidence.SandboxKind) string {
 	key, _ := json.Marshal(struct { // strings always marshal
+		Build  string
 		Engine map[string]string
 		Kind   evidence.SandboxKind
-	}{engine, kind})
+	}{c.build, engine, kind})
 	sum := sha256.Sum256(key)
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:16])+".json")
 }
@@ -47,8 +52,11 @@ func (c Cache) path(engine map[string]string, kind evidence.SandboxKind) string 
 // Find returns the certificate for an engine and a kind. Certificates that are expired, dated
 // in the future, incomplete or of another user are ignored.
 func (c Cache) Find(engine map[string]string, kind evidence.SandboxKind, now time.Time) (evidence.Certificate, bool) {
+	if c.dir == "" || c.check() != nil {
+		return evidence.Certificate{}, false
+	}
 	data, err := readOwn(c.path(engine, kind))
-	if c.dir == "" || err != nil {
+	if err != nil {
 		return evidence.Certificate{}, false
 	}
 	found, err := parse(data)
@@ -73,10 +81,36 @@ func (c Cache) Keep(cert evidence.Certificate) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+	if err := c.make(); err != nil {
 		return err
 	}
 	return evidence.WriteFile(c.path(cert.Engine, cert.Kind), data)
+}
+
+// make creates the directory, which must then be this user's alone.
+func (c Cache) make() error {
+	if err := c.check(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	return c.check()
+}
+
+// check returns an error if another user could change what the directory holds, or if it leads
+// elsewhere.
+func (c Cache) check() error {
+	for _, dir := range []string{filepath.Dir(c.dir), c.dir} {
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() || !ownAlone(info) {
+			return fmt.Errorf("%s must be a directory that only you can write to, and no link", dir)
+		}
+	}
+	return nil
 }
 
 // readOwn reads a file that belongs to this user and that nobody else can write.

@@ -43,6 +43,19 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// Another build may plan weaker sandboxes for the same guest.
+func TestCacheOfAnotherBuild(t *testing.T) {
+	cache := OpenCache(t.TempDir())
+	c := sample()
+	must(t, cache.Of("one").Keep(c))
+	if _, ok := cache.Of("two").Find(c.Engine, c.Kind, c.At); ok {
+		t.Error("the certificate of one build counts for another")
+	}
+	if _, ok := cache.Of("one").Find(c.Engine, c.Kind, c.At); !ok {
+		t.Error("it does not count for its own")
+	}
+}
+
 // What was allowed to one run is not allowed to the next.
 func TestCacheForgetsWhatWasAllowed(t *testing.T) {
 	cache, c := OpenCache(t.TempDir()), sample()
@@ -70,7 +83,7 @@ func TestCacheRefuses(t *testing.T) {
 		{"too old", validity + time.Second, nil},
 		{"from the future", -time.Second, nil},
 		{"another version of the engine", hour, func(_ *testing.T, _ string, c *evidence.Certificate) { c.Engine["version"] = "29" }},
-		{"another build of waza", hour, func(_ *testing.T, _ string, c *evidence.Certificate) { c.Engine["guest"] = "def" }},
+		{"another guest", hour, func(_ *testing.T, _ string, c *evidence.Certificate) { c.Engine["guest"] = "def" }},
 		{"another kind", hour, func(_ *testing.T, _ string, c *evidence.Certificate) { c.Kind.Runtime = "runsc" }},
 		{"garbled", hour, edit(func(s string) string { return s[:len(s)/2] })},
 		{"empty", hour, edit(func(string) string { return "" })},
@@ -86,6 +99,22 @@ func TestCacheRefuses(t *testing.T) {
 		{"a link", hour, func(t *testing.T, path string, _ *evidence.Certificate) {
 			must(t, os.Rename(path, path+".elsewhere"))
 			must(t, os.Symlink(path+".elsewhere", path))
+		}},
+		{"in a directory that is a link", hour, func(t *testing.T, path string, _ *evidence.Certificate) {
+			dir := filepath.Dir(path)
+			must(t, os.Rename(dir, dir+".elsewhere"))
+			must(t, os.Symlink(dir+".elsewhere", dir))
+		}},
+		{"below a directory that is a link", hour, func(t *testing.T, path string, _ *evidence.Certificate) {
+			dir := filepath.Dir(filepath.Dir(path))
+			must(t, os.Rename(dir, dir+".elsewhere"))
+			must(t, os.Symlink(dir+".elsewhere", dir))
+		}},
+		{"in a directory that others can write to", hour, func(t *testing.T, path string, _ *evidence.Certificate) {
+			must(t, os.Chmod(filepath.Dir(path), 0o777))
+		}},
+		{"below a directory that others can write to", hour, func(t *testing.T, path string, _ *evidence.Certificate) {
+			must(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o777))
 		}},
 		{"a directory", hour, func(t *testing.T, path string, _ *evidence.Certificate) {
 			must(t, os.Remove(path))

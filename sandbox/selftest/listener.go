@@ -17,8 +17,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// hearTimeout bounds waiting for an arrival.
-const hearTimeout = 2 * time.Second
+// hearTimeout bounds waiting for an arrival, also on an emulated machine.
+const hearTimeout = 10 * time.Second
 
 // listener is a listener of package probe, with what arrived there.
 type listener struct {

@@ -29,7 +29,7 @@ func (c Cache) lock(ctx context.Context) (release func(), err error) {
 	if c.dir == "" {
 		return nil, errNoCache
 	}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+	if err := c.make(); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(c.dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)

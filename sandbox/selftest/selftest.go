@@ -23,8 +23,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -37,15 +35,10 @@ const (
 	closeTimeout = 2 * time.Minute
 )
 
-// KindOf returns the kind of sandbox of a trial.
-func KindOf(t *plan.Trial) evidence.SandboxKind {
-	return evidence.SandboxKind{Network: t.Network, Subnets: t.Subnets, Runtime: t.Runtime, Workspace: t.Workspace}
-}
-
 // Backend is a backend whose sandboxes can be attacked. It can also start a program on the
 // network of its host.
 type Backend interface {
-	trial.Backend
+	sandbox.Backend
 	sandbox.HostProber
 }
 
@@ -61,6 +54,20 @@ func Probe(ctx context.Context, b Backend, run string, kind evidence.SandboxKind
 		c, _, err = probeOnce(ctx, b, run, kind)
 	}
 	return c, err
+}
+
+// Try opens one sandbox of a kind, as for a trial, and closes it.
+func Try(ctx context.Context, b sandbox.Opener, run string, kind evidence.SandboxKind) error {
+	bed := &testbed{run: run, kind: kind}
+	spec := bed.spec("try", attackingServer)
+	spec.Probe = false
+	tried, err := b.Open(ctx, spec, func(evidence.Event) {})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return tried.Close(ctx)
 }
 
 // probeOnce also reports whether all containers were running to the end.
@@ -146,11 +153,11 @@ func (b *testbed) open(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ignore := func(evidence.Event) {}
 	group.Go(func() (err error) {
-		b.sandbox, err = b.backend.Open(ctx, b.trial("probe", attackingServer, siblingServer), ignore)
+		b.sandbox, err = b.backend.Open(ctx, b.spec("probe", attackingServer, siblingServer), ignore)
 		return err
 	})
 	group.Go(func() (err error) {
-		b.otherTrial, err = b.backend.Open(ctx, b.trial("neighbour", attackingServer), ignore)
+		b.otherTrial, err = b.backend.Open(ctx, b.spec("neighbour", attackingServer), ignore)
 		return err
 	})
 	group.Go(func() error {
@@ -160,18 +167,19 @@ func (b *testbed) open(ctx context.Context) error {
 	return group.Wait()
 }
 
-// trial returns the plan of a trial of the kind, whose containers only contain waza's
+// spec returns a sandbox of the kind, as trials have it, whose containers only contain waza's
 // executable.
-func (b *testbed) trial(task string, servers ...string) *plan.Trial {
+func (b *testbed) spec(task string, servers ...string) *sandbox.Spec {
 	container := sandbox.Container{CPUs: 1, Memory: 128 << 20, Disk: 16 << 20, Pids: 64}
-	t := &plan.Trial{
-		Run: b.run, Task: "waza-" + task, Number: 1, Network: b.kind.Network, Subnets: b.kind.Subnets, Runtime: b.kind.Runtime,
-		Workspace: b.kind.Workspace, MCPJSON: "{\"mcpServers\":{}}\n", Agent: plan.Agent{Container: container},
+	s := &sandbox.Spec{
+		Run: b.run, Task: "waza-" + task, Number: 1, Probe: true, Network: b.kind.Network, Subnets: b.kind.Subnets, Runtime: b.kind.Runtime,
+		Containers: []sandbox.ContainerSpec{sandbox.AgentContainer(container, b.kind.Workspace, "{\"mcpServers\":{}}\n")},
 	}
 	for _, name := range servers {
-		t.Servers = append(t.Servers, plan.Server{Container: container, Name: name, Transport: "stdio"})
+		s.Containers = append(s.Containers, sandbox.ContainerSpec{Container: container, Name: name, Role: sandbox.RoleServer})
+		s.Reach = append(s.Reach, sandbox.Edge{From: sandbox.Agent, Name: name, To: name})
 	}
-	return t
+	return s
 }
 
 // listen opens the endpoints of both agents, starts all listeners, and plants secrets.

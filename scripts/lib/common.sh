@@ -39,7 +39,7 @@ can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
 apt_install() {
 	export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
-	quietly "apt-get update failed" \
+	[ -n "$(find /var/lib/apt/lists -name '*_Packages*' -cmin -10 2>/dev/null)" ] || quietly "apt-get update failed" \
 		apt-get update -q -o DPkg::Lock::Timeout=120
 	quietly "apt-get could not install $*" \
 		apt-get install -qy --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
-
-	"github.com/mark3labs/mcp-go/client/transport"
-	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	mcpclient "github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/mirror"
 )
 
 // Call is a call of a tool. Arguments is an object. Meta is the request's _meta; may be nil.
@@ -33,14 +35,14 @@ type Answer struct {
 // limits that.
 func (s *Servers) Call(ctx context.Context, c Call, timeout time.Duration) Answer {
 	a, err := s.call(ctx, c, timeout)
-	if errors.Is(err, transport.ErrSessionTerminated) {
+	if errors.Is(err, mcpclient.ErrGone) {
 		a, _ = s.call(ctx, c, timeout)
 	}
 	return a
 }
 
 // call makes one call. If the server has ended the session it returns an error that wraps
-// [transport.ErrSessionTerminated]; the next call opens another one (2025-11-25
+// [mcpclient.ErrGone]; the next call opens another one (2025-11-25
 // basic/transports, "Session Management").
 func (s *Servers) call(ctx context.Context, c Call, timeout time.Duration) (Answer, error) {
 	have, err := s.get(ctx, c.Server)
@@ -49,23 +51,25 @@ func (s *Servers) call(ctx context.Context, c Call, timeout time.Duration) (Answ
 	}
 	ctx, cancel := withTimeout(ctx, timeout)
 	defer cancel()
-	inSession := have.wire.GetSessionId() != ""
-	have.wire.answer = nil
-	var request mcp.CallToolRequest
-	request.Params.Name = c.Tool
-	request.Params.Arguments = c.Arguments
-	if c.Meta != nil {
-		request.Params.Meta = &mcp.Meta{AdditionalFields: c.Meta}
-	}
-	_, err = have.client.CallTool(ctx, request)
-	a := answered(ctx, have.wire.answer, err)
+	have.headers.more = have.mirrored(c)
+	m, err := have.Ask(ctx, c.Tool, c.Arguments, c.Meta)
+	have.headers.more = nil
+	a := answered(ctx, m, err)
 	if a.Outcome == evidence.OutcomeTransportError {
 		s.drop(c.Server)
 	}
-	if !inSession {
-		err = nil
-	}
 	return a, err
+}
+
+// mirrored returns the headers that repeat arguments of a call.
+func (c *conversation) mirrored(call Call) map[string]string {
+	headers := map[string]string{}
+	for _, a := range c.tools[call.Tool] {
+		if value, ok := a.Value(call.Arguments); ok {
+			headers[a.Header] = value
+		}
+	}
+	return headers
 }
 
 func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
@@ -79,42 +83,52 @@ func failed(ctx context.Context, err error) Answer {
 	}
 	message := "no answer"
 	if err != nil {
-		message = err.Error()
+		message = brief(err).Error()
 	}
 	return Answer{Outcome: evidence.OutcomeTransportError, Message: message}
 }
 
-// answered returns the answer to a call from the response on the wire and the client's error. The
-// result counts as package capture takes it, even if the client rejects it, such as one without
-// content. One that asks for input fails, since nobody can give it.
-func answered(ctx context.Context, response *transport.JSONRPCResponse, err error) Answer {
+// answered returns the answer to a call from the response as it came, or the client's error. The
+// result counts as package capture takes it, even one without content. One that asks for input fails,
+// since nobody can give it.
+func answered(ctx context.Context, m jsonrpc.Message, err error) Answer {
+	wrong := func(result json.RawMessage, message string) Answer {
+		return Answer{Outcome: evidence.OutcomeProtocolError, Result: result, Message: message}
+	}
 	switch {
-	case response == nil || response.Error == nil && response.Result == nil:
+	case err != nil:
 		return failed(ctx, err)
-	case response.Error != nil:
-		return Answer{Outcome: refused(response.Error), Code: response.Error.Code, Message: response.Error.Message}
+	case strings.HasPrefix(string(m.ID.Raw), `"`): // ours are numbers
+		return wrong(nil, "the id of the server's answer is of another type than the request's")
+	case m.Error != nil:
+		said := jsontext.Text(jsontext.Member(m.Error, "message"))
+		if said == "" {
+			said = jsontext.Text(m.Error)
+		}
+		return Answer{Outcome: refused(m.Error), Code: jsonrpc.Code(m.Error), Message: said}
+	case m.Result == nil && m.Odd != nil:
+		return wrong(nil, "the server's answer is wrong: "+m.Odd.Error())
 	}
 	var result map[string]json.RawMessage
-	if jsontext.Unmarshal(response.Result, &result) != nil || result == nil {
-		return Answer{Outcome: evidence.OutcomeProtocolError, Message: "the result is not an object"}
+	if jsontext.Unmarshal(m.Result, &result) != nil || result == nil {
+		return wrong(nil, "the result is not an object")
 	}
-	if err != nil && jsontext.Text(result["resultType"]) == "input_required" {
-		return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: err.Error()}
+	if jsontext.Text(result["resultType"]) == "input_required" {
+		return wrong(m.Result, "the server requires input before it answers, and nobody gives any")
 	}
 	switch string(result["isError"]) {
 	case "", "false":
-		return Answer{Outcome: evidence.OutcomeOK, Result: response.Result}
+		return Answer{Outcome: evidence.OutcomeOK, Result: m.Result}
 	case "true":
-		return Answer{Outcome: evidence.OutcomeToolError, Result: response.Result}
+		return Answer{Outcome: evidence.OutcomeToolError, Result: m.Result}
 	}
-	return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: "isError of the result is not a boolean"}
+	return wrong(m.Result, "isError of the result is not a boolean")
 }
 
 // refused returns the outcome of a call that was answered with an error, which may be the
 // server's, or one that the proxy sent instead of the server's response.
-func refused(e *mcp.JSONRPCErrorDetails) evidence.Outcome {
-	data, _ := e.Data.(map[string]any)
-	switch outcome := evidence.Outcome(fmt.Sprint(data["waza"])); outcome {
+func refused(failure json.RawMessage) evidence.Outcome {
+	switch outcome := evidence.Outcome(jsontext.Text(jsontext.Member(jsontext.Member(failure, "data"), "waza"))); outcome {
 	case evidence.OutcomeTransportError, evidence.OutcomeTimeout:
 		return outcome
 	}
@@ -146,7 +160,7 @@ func (e *ListError) Error() string { return e.Message }
 // errors are of type [*ListError].
 func (s *Servers) Tools(ctx context.Context, server string, timeout time.Duration) ([]Tool, error) {
 	tools, err := s.list(ctx, server, timeout)
-	if errors.Is(err, transport.ErrSessionTerminated) {
+	if errors.Is(err, mcpclient.ErrGone) {
 		s.drop(server)
 		tools, err = s.list(ctx, server, timeout)
 	}
@@ -165,47 +179,41 @@ func (s *Servers) list(ctx context.Context, server string, timeout time.Duration
 	ctx, cancel := withTimeout(ctx, timeout)
 	defer cancel()
 	var tools []Tool
-	var request mcp.ListToolsRequest
-	for seen := map[mcp.Cursor]bool{}; ; {
-		page, err := have.client.ListToolsByPage(ctx, request)
-		if err != nil {
+	cursor := ""
+	for seen := map[string]bool{}; ; {
+		m, err := have.Page(ctx, catalog.Tools, cursor)
+		if a := answered(ctx, m, err); err != nil {
 			return nil, err
+		} else if a.Outcome != evidence.OutcomeOK {
+			return nil, errors.New(a.Message)
 		}
-		more, err := have.page(page)
-		if err != nil {
-			return nil, err
+		for entry := range jsontext.Elements(jsontext.Member(m.Result, "tools")) {
+			if tool, ok := have.usable(entry); ok {
+				tools = append(tools, tool)
+			}
 		}
-		if tools = append(tools, more...); len(tools) > maxTools {
+		if len(tools) > maxTools {
 			return nil, fmt.Errorf("the server lists more than %d tools", maxTools)
 		}
-		seen[request.Params.Cursor] = true
-		if page.NextCursor == "" {
+		seen[cursor] = true
+		if cursor = jsontext.Text(jsontext.Member(m.Result, "nextCursor")); cursor == "" {
 			return tools, nil
 		}
-		if request.Params.Cursor = page.NextCursor; seen[page.NextCursor] || len(seen) == maxPages {
+		if seen[cursor] || len(seen) == maxPages {
 			return nil, errors.New("the server's list of tools does not end")
 		}
 	}
 }
 
-// page returns the usable tools of the last page as received, because the client's types lose
-// digits of numbers.
-func (c conversation) page(usable *mcp.ListToolsResult) ([]Tool, error) {
-	var raw struct {
-		Tools []Tool `json:"tools"`
+// usable reads a tool's entry. It reports whether the tool can be called: a wrong declaration of what
+// headers repeat prevents that, where the protocol has no sessions.
+func (c *conversation) usable(entry json.RawMessage) (tool Tool, ok bool) {
+	if jsontext.Unmarshal(entry, &tool) != nil || tool.Name == "" {
+		return tool, false
 	}
-	if err := jsontext.Unmarshal(c.wire.answer.Result, &raw); err != nil {
-		return nil, err
+	if !c.Stateless() {
+		return tool, true
 	}
-	can := map[string]bool{}
-	for _, tool := range usable.Tools {
-		can[tool.Name] = true
-	}
-	var tools []Tool
-	for _, tool := range raw.Tools {
-		if can[tool.Name] {
-			tools = append(tools, tool)
-		}
-	}
-	return tools, nil
+	c.tools[tool.Name], ok = mirror.In(tool.InputSchema)
+	return tool, ok
 }

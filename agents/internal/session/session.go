@@ -8,17 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 
-	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
-	"github.com/mark3labs/mcp-go/mcp"
-
 	"github.com/waza-isolate/waza/internal/jsontext"
+	mcpclient "github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/mirror"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // ErrConfig is wrapped by errors about mcp.json: it cannot be read, or lacks a server.
@@ -31,14 +30,29 @@ type Servers struct {
 	configPath string
 	early      []string          // servers that do not support server/discover
 	urls       map[string]string // by server; nil before mcp.json was read
-	http       *http.Client
-	open       map[string]conversation
+	http       *http.Transport
+	open       map[string]*conversation
 }
 
-// conversation is an MCP session and its last response on the wire.
+// conversation is an MCP session with a server.
 type conversation struct {
-	client *client.Client
-	wire   *wire
+	*mcpclient.Session
+	headers *headers
+	tools   map[string][]mirror.Argument // of those listed, what headers repeat
+}
+
+// headers adds headers to requests.
+type headers struct {
+	http.RoundTripper
+	more map[string]string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	for name, value := range h.more {
+		r.Header.Set(name, value) // the request is ours
+	}
+	return h.RoundTripper.RoundTrip(r)
 }
 
 // New returns the servers of the mcp.json at configPath, which is read on first use. client is
@@ -50,8 +64,8 @@ func New(configPath, client string, early []string) *Servers {
 		configPath: configPath,
 		early:      early,
 		// Servers are names of the task network, so the environment's proxies are ignored.
-		http: &http.Client{Transport: tidy{&http.Transport{}}},
-		open: map[string]conversation{},
+		http: &http.Transport{},
+		open: map[string]*conversation{},
 	}
 }
 
@@ -68,43 +82,37 @@ func (s *Servers) Names() ([]string, error) {
 }
 
 // get returns the server's session, and opens it if necessary.
-func (s *Servers) get(ctx context.Context, server string) (conversation, error) {
+func (s *Servers) get(ctx context.Context, server string) (*conversation, error) {
 	if have, ok := s.open[server]; ok {
 		return have, nil
 	}
 	if _, err := s.Names(); err != nil {
-		return conversation{}, err
+		return nil, err
 	}
-	url, ok := s.urls[server]
+	at, ok := s.urls[server]
 	if !ok {
-		return conversation{}, fmt.Errorf("%w has no server %q", ErrConfig, server)
+		return nil, fmt.Errorf("%w has no server %q", ErrConfig, server)
 	}
-	http, err := transport.NewStreamableHTTP(url,
-		transport.WithHTTPBasicClient(s.http), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	where, err := url.Parse(at)
 	if err != nil {
-		return conversation{}, err
+		return nil, fmt.Errorf("%w: server %q: %w", ErrConfig, server, err)
 	}
-	w := &wire{StreamableHTTP: http}
-	var options []client.ClientOption
-	if slices.Contains(s.early, server) {
-		options = append(options, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
-	}
-	opened := conversation{client: client.NewClient(w, options...), wire: w}
-	if err := opened.initialize(ctx, s.client); err != nil {
-		_ = opened.client.Close()
-		return conversation{}, fmt.Errorf("opening a session: %w", err)
+	opened := &conversation{headers: &headers{RoundTripper: s.http}, tools: map[string][]mirror.Argument{}}
+	opened.Session, err = mcpclient.Join(ctx, transport.Server{
+		Name: server, Upstream: &transport.Upstream{URL: where, Transport: opened.headers},
+	}, s.client, slices.Contains(s.early, server))
+	if err != nil {
+		return nil, fmt.Errorf("opening a session: %w", brief(err))
 	}
 	s.open[server] = opened
 	return opened, nil
 }
 
-func (c conversation) initialize(ctx context.Context, name string) error {
-	if err := c.client.Start(ctx); err != nil {
-		return err
+// brief returns why a server does not answer, without its name and advice for evals.
+func brief(err error) error {
+	if e, ok := errors.AsType[*mcpclient.Error](err); ok && e.Cause != nil && !errors.Is(err, mcpclient.ErrGone) {
+		return e.Cause
 	}
-	var hello mcp.InitializeRequest
-	hello.Params.ClientInfo = mcp.Implementation{Name: name, Version: "1"}
-	_, err := c.client.Initialize(ctx, hello)
 	return err
 }
 
@@ -112,7 +120,7 @@ func (c conversation) initialize(ctx context.Context, name string) error {
 func (s *Servers) drop(server string) {
 	if have, ok := s.open[server]; ok {
 		delete(s.open, server)
-		_ = have.client.Close()
+		have.Close()
 	}
 }
 
@@ -122,23 +130,6 @@ func (s *Servers) Close() {
 		s.drop(server)
 	}
 	s.http.CloseIdleConnections()
-}
-
-// wire keeps the last response as received: the client's own types lose digits of numbers, and
-// do not distinguish a server's error from a broken connection.
-type wire struct {
-	*transport.StreamableHTTP
-	answer *transport.JSONRPCResponse
-}
-
-// SendRequest implements transport.Interface. Agents make one request at a time.
-func (w *wire) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	answer, err := w.StreamableHTTP.SendRequest(ctx, request)
-	if request.Method == string(mcp.MethodServerDiscover) {
-		answer = modernOrNone(answer)
-	}
-	w.answer = answer
-	return answer, err
 }
 
 // readConfig reads each server's URL.
@@ -164,23 +155,4 @@ func readConfig(path string) (map[string]string, error) {
 		urls[name] = server.URL
 	}
 	return urls, nil
-}
-
-// modernOrNone returns the response to server/discover, or an error if it does not offer a
-// protocol version without sessions. The client would accept any response, and a server may
-// support discover but only earlier versions.
-func modernOrNone(answer *transport.JSONRPCResponse) *transport.JSONRPCResponse {
-	if answer == nil || answer.Error != nil {
-		return answer
-	}
-	var discovered struct {
-		SupportedVersions []string `json:"supportedVersions"`
-	}
-	if jsontext.Unmarshal(answer.Result, &discovered) != nil || slices.ContainsFunc(discovered.SupportedVersions, mcp.IsModernProtocol) {
-		return answer
-	}
-	refused := *answer
-	refused.Result = nil
-	refused.Error = &mcp.JSONRPCErrorDetails{Code: mcp.METHOD_NOT_FOUND, Message: "the server supports only protocol versions with sessions"}
-	return &refused
 }

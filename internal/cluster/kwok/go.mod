@@ -2,6 +2,8 @@ module github.com/waza-isolate/waza/internal/cluster/kwok
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool sigs.k8s.io/kwok/cmd/kwok
 
 require (
