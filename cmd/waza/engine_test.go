@@ -20,9 +20,9 @@ tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 {id: quick, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
 -- tasks/2.yaml --
-{id: slow-1, inputs: {prompt: x}, script: [{sleep: 6s}, {call: {server: stock, tool: stock_report}}, {say: done}]}
+{id: slow-1, inputs: {prompt: x}, script: [{sleep: 15s}, {call: {server: stock, tool: stock_report}}, {say: done}]}
 -- tasks/3.yaml --
-{id: slow-2, inputs: {prompt: x}, script: [{loop: {times: 30, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
+{id: slow-2, inputs: {prompt: x}, script: [{loop: {times: 75, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
 `
 
 // privateProject returns a project on its own engine, with running agents.
@@ -115,7 +115,7 @@ func TestFaults_AddressPoolsUsedUp(t *testing.T) {
 	if _, err := engine.Client().NetworkCreate(t.Context(), "second", client.NetworkCreateOptions{}); err == nil {
 		t.Fatal("the engine's pools are not used up")
 	}
-	p := unpackProject(t, strings.ReplaceAll(atWork, "sleep: 6s", "sleep: 1s"))
+	p := unpackProject(t, strings.ReplaceAll(atWork, "sleep: 15s", "sleep: 1s"))
 	p.env = append(p.env, "DOCKER_HOST="+engine.Host())
 	p.run(exitOK)
 	dockertest.NoObjects(t, engine.Client(), p.runID())

@@ -25,7 +25,7 @@ name: NAME
 config: {trials_per_task: 5, timeout_seconds: 300, parallel: true, workers: 5, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [task.yaml]
 -- task.yaml --
-{id: x, inputs: {prompt: x}, script: [{loop: {times: 40, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
+{id: x, inputs: {prompt: x}, script: [{loop: {times: 75, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
 `, inventory)
 	engine := dockertest.Engine(t)
 	takes := []func(t *testing.T, engine *client.Client, run, trial string){
@@ -35,10 +35,17 @@ tasks: [task.yaml]
 		removeTaskNetwork,
 	}
 	c := p.startRun()
-	for i, take := range takes {
-		p.await(c, "trials", "x", strconv.Itoa(i+1), evidence.StdoutFile)
-		take(t, engine, p.runID(), "x/"+strconv.Itoa(i+1))
-	}
+	// Agents begin in any order, and each ends on its own: none waits for its turn here.
+	taken := make([]bool, len(takes))
+	c.await("agents of all trials have begun", func() bool {
+		for i, take := range takes {
+			if number := strconv.Itoa(i + 1); !taken[i] && p.exists("run", "trials", "x", number, evidence.StdoutFile) {
+				take(t, engine, p.runID(), "x/"+number)
+				taken[i] = true
+			}
+		}
+		return !slices.Contains(taken, false)
+	})
 	c.wait(exitOK)
 	for i, run := range p.results().Tasks[0].Runs {
 		if run.Outcome != evidence.ClassPass {
