@@ -26,6 +26,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 var (
@@ -173,8 +174,8 @@ func (e *engine) userMaps() (enforced, missing []string) {
 	if userns {
 		enforced = append(enforced, "users of containers, root included, are other users on the engine's host")
 	}
-	if rootless || userns { // ucounts are charged to the owner of each user namespace too: kernel/ucount.c of Linux
-		missing = append(missing, "containers share the kernel's limits of inotify, timers and message queues, which also count for the user who owns their user namespaces")
+	if rootless || userns {
+		missing = append(missing, guests.SharedOwner("containers"))
 	}
 	return enforced, missing
 }

@@ -170,15 +170,14 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	g.Missing = append(g.Missing,
 		"how many processes, files and open files a container has is limited only if the nodes limit it",
 	)
-	if why := s.backend.sharesUsers.Load(); slices.ContainsFunc(s.plan, func(p podPlan) bool { return !ownUsers(s.pods[p.container].plan.pod) }) {
-		shared := "pods share their node's user namespace, in which one of another run may have the same user: what the kernel counts by user it would share"
-		if why != nil {
-			shared += " (" + *why + ")"
+	own := 0
+	for _, p := range s.plan {
+		if ownUsers(s.pods[p.container].plan.pod) {
+			own++
 		}
-		g.Missing = append(g.Missing, shared)
-	} else {
-		g.Enforced = append(g.Enforced, "every pod has a user namespace: its users are nobody on the node and in other pods")
 	}
+	enforced, missing := userMaps(own, len(s.plan), s.backend.sharesUsers.Load())
+	g.Enforced, g.Missing = append(g.Enforced, enforced...), append(g.Missing, missing...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

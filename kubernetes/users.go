@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // noUsersError says that a pod gets no user namespace of its own.
@@ -20,6 +21,24 @@ func (e noUsersError) Error() string { return "it gets no user namespace: " + e.
 
 // ownUsers reports whether a pod has, or asks for, a user namespace.
 func ownUsers(pod *corev1.Pod) bool { return pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers }
+
+// userMaps returns what user namespaces enforce and do not enforce for a sandbox of pods, of which own have
+// one. why is the reason that others have none; nil if there is none to tell.
+func userMaps(own, pods int, why *string) (enforced, missing []string) {
+	if own == pods {
+		enforced = append(enforced, "every pod has a user namespace: its users are nobody on the node and in other pods")
+	} else {
+		shared := "pods share their node's user namespace, where a pod of another run may have the same user; the two then share the kernel's limits by user"
+		if why != nil {
+			shared += " (" + *why + ")"
+		}
+		missing = append(missing, shared)
+	}
+	if own > 0 { // the node's runtime makes them all, as root
+		missing = append(missing, guests.SharedOwner("pods on one node"))
+	}
+	return enforced, missing
+}
 
 // eventsEvery is how often a pod's events are asked for while it waits for its user namespace, and
 // eventsSeldom how often once another pod of the run has one.

@@ -119,6 +119,21 @@ func TestUserNamespaces(t *testing.T) {
 	}
 }
 
+// TestUserMaps has how many of three pods have a user namespace, and what guarantees say.
+func TestUserMaps(t *testing.T) {
+	const given, shared, owner = "every pod has a user namespace", "pods share their node's user namespace", "pods on one node share the kernel's limits of inotify, timers and message queues"
+	why := "the node has none left"
+	for own, want := range [][]string{{shared, why}, {shared, owner, why}, {shared, owner, why}, {given, owner}} {
+		enforced, missing := userMaps(own, 3, &why)
+		said := strings.Join(append(enforced, missing...), "\n")
+		for _, line := range []string{given, shared, owner, why} {
+			if strings.Contains(said, line) != slices.Contains(want, line) {
+				t.Errorf("%d of 3 pods have a user namespace, and guarantees say:\n%s", own, said)
+			}
+		}
+	}
+}
+
 // Guarantees say whether all pods of a trial have a user namespace, and on a cluster that cannot, why.
 func TestUsersOfTrial(t *testing.T) {
 	b := openIn(t, suiteProgram(t), "waza-users")

@@ -106,11 +106,17 @@ func oversized(c sandbox.ContainerSpec, seen *observe.Usage) (missing []string) 
 // SharedUser describes what is not enforced for a container that runs as user, "uid:gid",
 // because the eval or its image requires that.
 func SharedUser(container, user, insists string) string {
-	why := fmt.Sprintf("%s runs as the user that %s names: what the kernel counts by user it shares with other containers of that user", container, insists)
+	why := fmt.Sprintf("%s runs as the user that %s names, and shares the kernel's limits by user with other containers of that user", container, insists)
 	if strings.HasSuffix(user, ":0") {
 		why += ", and it is in the group of root"
 	}
 	return why
+}
+
+// SharedOwner describes what is not enforced for containers, named by who, whose user namespaces have the
+// same owner: the kernel charges the owner of a user namespace too (ucounts, kernel/ucount.c of Linux).
+func SharedOwner(who string) string {
+	return who + " share the kernel's limits of inotify, timers and message queues, which also count for the user who owns their user namespaces"
 }
 
 // Breach returns the exit of a container whose guest violated the protocol, and reports whether
