@@ -101,7 +101,7 @@ var lackedPrograms = regexp.MustCompile(`(?:^|[;&|(\n])\s*(git|python3?|curl|jq|
 func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server) {
 	home := path.Join("/srv", name)
 	brought := map[string]string{}
-	if cwd := cmp.Or(s.Cwd, s.WorkingDir); cwd != "" {
+	if cwd := s.Cwd; cwd != "" {
 		if !files.IsInside(path.Clean(cwd)) {
 			return // checked with the server
 		}
@@ -114,7 +114,7 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 		for _, file := range names {
 			brought[path.Join(home, file)] = path.Join(filepath.ToSlash(cwd), file)
 		}
-		s.WorkingDir, s.Cwd = "", home
+		s.Cwd = home
 	} else {
 		for _, arg := range s.Args {
 			if rel := strings.TrimPrefix(arg, "./"); files.IsInside(rel) {

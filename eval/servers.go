@@ -341,13 +341,12 @@ func (s servers) onThisMachine(server mcpconfig.Server) mcpconfig.Server {
 // machine; a relative one is relative to the eval. One that begins with a variable is left as
 // it is.
 func (e *Eval) Placed(server mcpconfig.Server) mcpconfig.Server {
-	for _, dir := range []*string{&server.Cwd, &server.WorkingDir} {
-		if !e.Local || *dir == "" || filepath.IsAbs(*dir) || strings.Contains(*dir, "${") {
-			continue
-		}
-		if abs, err := filepath.Abs(e.Dir()); err == nil {
-			*dir = filepath.Join(strings.ReplaceAll(abs, "${", "$${"), *dir)
-		}
+	dir := server.Cwd
+	if !e.Local || dir == "" || filepath.IsAbs(dir) || strings.Contains(dir, "${") {
+		return server
+	}
+	if abs, err := filepath.Abs(e.Dir()); err == nil {
+		server.Cwd = filepath.Join(strings.ReplaceAll(abs, "${", "$${"), dir)
 	}
 	return server
 }

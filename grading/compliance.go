@@ -31,7 +31,6 @@ type ComplianceConfig struct {
 	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"checks of resources that were read"`
 	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"checks of prompts that were requested"`
 	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what to do if a server changes a tool that it has listed; default warn"`
-	Weights           *PartWeights   `json:"weights,omitempty" jsonschema:"weights of the parts of the score; default 1 each"`
 	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"score needed to pass; default 1"`
 	Judged
 
@@ -99,13 +98,6 @@ type Recovery struct {
 	Require string `json:"require,omitempty" enum:"any adapted" jsonschema:"any: with any arguments; adapted: with different arguments; default any"`
 }
 
-// PartWeights are the weights of the parts of a score.
-type PartWeights struct {
-	Selection *float64 `json:"selection,omitempty" min:"0" jsonschema:"weight of which calls were made"`
-	Params    *float64 `json:"params,omitempty" min:"0" jsonschema:"weight of the arguments"`
-	Errors    *float64 `json:"errors,omitempty" min:"0" jsonschema:"weight of the number of failed calls"`
-}
-
 // SetShort reads an entry that is a tool's name and nothing more.
 func (e *ExpectedCall) SetShort(tool string) (err error) {
 	e.Tool, err = match.CompileTool(tool)
@@ -152,7 +144,7 @@ func (c *ComplianceConfig) Validate() error {
 	if len(c.ReadOnly) > 0 && c.mode() != match.Effects {
 		wrong("read_only: only match: effects distinguishes reads from writes")
 	}
-	errs = append(errs, c.Errors.validate(c.MaxToolErrors != nil), c.Weights.validate())
+	errs = append(errs, c.Errors.validate(c.MaxToolErrors != nil))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -191,24 +183,6 @@ func (r *ErrorRules) validate(limited bool) error {
 		errs = append(errs, errors.New("errors.recovery: it is for max_tool_errors, which is not there"))
 	}
 	return errors.Join(errs...)
-}
-
-func (w *PartWeights) validate() error {
-	if w == nil {
-		return nil
-	}
-	selection, params, failed := weightOf(w.Selection), weightOf(w.Params), weightOf(w.Errors)
-	if selection+params+failed == 0 {
-		return errors.New("weights: all are zero")
-	}
-	return nil
-}
-
-func weightOf(w *float64) float64 {
-	if w == nil {
-		return 1
-	}
-	return *w
 }
 
 // Servers names the servers that c is about.
@@ -350,10 +324,7 @@ func (r *report) warn(text string) { r.notes = append(r.notes, "Warning: "+text)
 // the score is 0.
 func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	parts := c.parts(sel, failed)
-	score, any := weighted(parts)
-	if !any {
-		score = 1
-	}
+	score := meanScore(parts)
 	own := score
 	if len(r.failures) > 0 {
 		own = 0
@@ -367,10 +338,10 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	if c.MaxToolErrors != nil && len(failed.counted) > *c.MaxToolErrors {
 		short = append(short, failed.finding(*c.MaxToolErrors).String())
 	}
-	if len(short) > 0 && any {
+	if len(short) > 0 {
 		short = append(short, describeScore(own < score, score, c.threshold(), parts))
 	}
-	if any && !evidence.Reaches(score, c.threshold()) {
+	if !evidence.Reaches(score, c.threshold()) {
 		r.failures = append(r.failures, short...)
 	} else {
 		r.notes = append(r.notes, short...)
@@ -406,7 +377,7 @@ func (c *ComplianceConfig) details(calls []evidence.Call, sel selection, failed 
 	}
 	parts := map[string]any{}
 	for _, p := range c.parts(sel, failed) {
-		parts[p.name] = map[string]any{"score": p.score, "weight": p.weight}
+		parts[p.name] = map[string]any{"score": p.score, "weight": 1} // all parts weigh the same
 	}
 	if len(parts) > 0 {
 		details["parts"] = parts
@@ -429,41 +400,36 @@ const (
 
 // part is one part of a score, from 0 to 1.
 type part struct {
-	name          string
-	score, weight float64
+	name  string
+	score float64
 }
 
 // parts returns the parts that are configured and apply.
 func (c *ComplianceConfig) parts(sel selection, failed failures) []part {
-	weights := c.Weights
-	if weights == nil {
-		weights = new(PartWeights)
-	}
 	var parts []part
 	if c.selects() {
 		scores := sel.Scores()
-		parts = append(parts, part{partSelection, scores.Selection, weightOf(weights.Selection)})
+		parts = append(parts, part{partSelection, scores.Selection})
 		if scores.Params != nil && sel.constrained {
-			parts = append(parts, part{partParams, *scores.Params, weightOf(weights.Params)})
+			parts = append(parts, part{partParams, *scores.Params})
 		}
 	}
 	if c.MaxToolErrors != nil {
-		parts = append(parts, part{partErrors, failed.part(*c.MaxToolErrors), weightOf(weights.Errors)})
+		parts = append(parts, part{partErrors, failed.part(*c.MaxToolErrors)})
 	}
 	return parts
 }
 
-// weighted returns the weighted mean of parts, and false if none has a weight.
-func weighted(parts []part) (float64, bool) {
-	var sum, weights float64
+// meanScore returns the mean score of parts, 1 if there are none.
+func meanScore(parts []part) float64 {
+	if len(parts) == 0 {
+		return 1
+	}
+	var sum float64
 	for _, p := range parts {
-		sum += p.score * p.weight
-		weights += p.weight
+		sum += p.score
 	}
-	if weights == 0 {
-		return 0, false
-	}
-	return sum / weights, true
+	return sum / float64(len(parts))
 }
 
 func (c *ComplianceConfig) threshold() float64 {

@@ -199,7 +199,6 @@ func TestComplianceThresholdIsMet(t *testing.T) {
 	config := `"match":"unordered","max_tool_errors":7,"expect_tools_used":[` + strings.Join(entries, ",") + `]`
 	run(t, "mcp_compliance", []check{
 		{"three parts of 0.7", trialOf(frames), `{"threshold":0.7,` + config + `}`, pass, 0.7, ""},
-		{"other weights", trialOf(frames), `{"threshold":0.7,"weights":{"selection":0.1,"params":0.2,"errors":0.3},` + config + `}`, pass, 0.7, ""},
 		{"a little more", trialOf(frames), `{"threshold":0.70001,` + config + `}`, fail, 0.7, ""},
 	})
 }
@@ -226,7 +225,6 @@ func TestComplianceArguments(t *testing.T) {
 		{"all", s, with(`"owner":"octo","repo":{"any_of":["hello","hello-world"]},"q":{"regex":"label:bug"},"page":{"range":[1,9]},"labels":{"set":["a","b"]},"due":{"absent_or":"2026-01-01"}`), pass, 1, "All 2 checks hold."},
 		{"half of them", s, with(`"owner":"octo","page":"2"`), fail, 0.75, `Expected other arguments of call 1 ("search" of github: ok), which stands for "search": page: expected "2"; got 2. The score is 0.75 (selection 1.00, params 0.50); it takes 1.00.`},
 		{"half of them, for half of it", s, `{"expect_tools_used":[{"tool":"search","args":{"values":{"owner":"octo","page":"2"}}}],"threshold":0.75}`, pass, 0.75, "Expected other arguments"},
-		{"weights", s, `{"expect_tools_used":[{"tool":"search","args":{"values":{"owner":"octo","page":"2"}}}],"weights":{"selection":0.1,"params":0.9}}`, fail, 0.55, ""},
 		{"others forbidden", s, `{"expect_tools_used":[{"tool":"search","args":{"match":"exact","values":{"owner":"octo"}}}]}`, fail, 0.6, ""},
 		{"none at all", s, `{"expect_tools_used":[{"tool":"search","args":{"match":"ignore"}}]}`, pass, 1, "The one check holds."},
 		{"not called", s, `{"expect_tools_used":[{"tool":"find","args":{"values":{"a":1}}}]}`, fail, 0, "selection 0.00, params 0.00"},

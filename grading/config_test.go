@@ -159,8 +159,6 @@ func TestValidate(t *testing.T) {
 		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"count":["tools"]}}`, "errors.count[0]"},
 		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"recovery":{"window":0}}}`, "errors.recovery.window"},
 		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"expected":[{"code":1}]}}`, "add errors.expected[0].tool"},
-		{"mcp_compliance", `{"max_tool_errors":0,"weights":{"selection":0,"params":0,"errors":0}}`, "weights: all are zero"},
-		{"mcp_compliance", `{"max_tool_errors":0,"weights":{"errors":-1}}`, "weights.errors must be at least 0"},
 		{"mcp_compliance", `{"max_tool_errors":0,"threshold":1.5}`, "threshold must be at most 1, not 1.5"},
 		{"mcp_compliance", `{"rug_pull":"warn"}`, "it checks nothing"},
 		{"mcp_compliance", `{"wire":{"unbacked_claims":"fail"}}`, ""},

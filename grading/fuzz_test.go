@@ -15,7 +15,7 @@ import (
 var complianceSeeds = []string{
 	thorough,
 	`{"match":"exact","expect_tools_used":[{"tool":"x","server":"s","any_of":[{"tool":"/y/"}],"count":{"min":0,"max":2},"args":{"match":"within","values":{"n":{"any_of":[{"range":[1,null]},{"absent_or":"a"},{"set":[1]},{"equals":{"regex":1}}]}}}}]}`,
-	`{"match":"subset","max_tool_errors":1,"errors":{"count":["tool"],"soft":"warn","expected":[{"tool":"x","code":-1}],"recovery":{"window":1,"require":"adapted"}},"weights":{"selection":0},"threshold":0.5}`,
+	`{"match":"subset","max_tool_errors":1,"errors":{"count":["tool"],"soft":"warn","expected":[{"tool":"x","code":-1}],"recovery":{"window":1,"require":"adapted"}},"threshold":0.5}`,
 	`{"resources":{"expect":["/a/"],"reject":["b"]},"prompts":{"reject":["/.*/"]},"rug_pull":"fail","wire":{"unbacked_claims":"warn","unreported_calls":"warn"}}`,
 }
 

@@ -56,14 +56,13 @@ func TestEvalsChooseNothing(t *testing.T) {
 		refused  string // key
 	}{
 		{settings, kube.Settings{}, ""},
-		{settings, kube.Settings{Context: "team", Namespace: "waza-team", Queue: "q", RuntimeClass: "gvisor", NodeSelector: map[string]string{"pool": "evals"}, Tolerations: []kube.Toleration{evals}, CPURequests: 0.5, RemoveInterface: true}, ""},
+		{settings, kube.Settings{Context: "team", Namespace: "waza-team", RuntimeClass: "gvisor", NodeSelector: map[string]string{"pool": "evals"}, Tolerations: []kube.Toleration{evals}, CPURequests: 0.5, RemoveInterface: true}, ""},
 		{"{}", kube.Settings{Namespace: "waza"}, ""},
 		{"{}", kube.Settings{Context: "production"}, "context"},
 		{settings, kube.Settings{Context: "production"}, "context"},
 		{settings, kube.Settings{Namespace: "kube-system"}, "namespace"},
 		{settings, kube.Settings{Namespace: "waza"}, "namespace"},
 		{"{}", kube.Settings{Namespace: "other"}, "namespace"},
-		{settings, kube.Settings{Queue: "others"}, "queue"},
 		{"{}", kube.Settings{RuntimeClass: "gvisor"}, "runtime_class"},
 		{settings, kube.Settings{RuntimeClass: "runc"}, "runtime_class"},
 		{settings, kube.Settings{NodeSelector: map[string]string{"node-role.kubernetes.io/control-plane": ""}}, "node_selector"},

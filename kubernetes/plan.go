@@ -24,7 +24,6 @@ const (
 	labelRun   = "waza.run"
 	labelRole  = "waza.role"
 	labelProbe = "waza.probe" // of the pods of a certificate, which are on one node
-	labelQueue = "kueue.x-k8s.io/queue-name"
 
 	annotationTrial     = "waza.trial" // TASK/N or TASK/N/ATTEMPT
 	annotationContainer = "waza.container"
@@ -94,9 +93,6 @@ func (in planInput) plan(t *sandbox.Spec, c sandbox.ContainerSpec) (podPlan, err
 			},
 		},
 		Spec: in.spec(image.Reference, in.images.Images[""].Reference, c.Container),
-	}
-	if in.config.Queue != "" {
-		p.pod.Labels[labelQueue] = in.config.Queue
 	}
 	if err := p.setUser(in.ownUsers); err != nil {
 		return p, err

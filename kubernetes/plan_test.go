@@ -17,7 +17,7 @@ import (
 
 func input() planInput {
 	return planInput{
-		run: "r", config: kube.Settings{CPURequests: 0.5, RuntimeClass: "gvisor", Queue: "q", Tolerations: []kube.Toleration{{Key: "k", Operator: "Exists"}}},
+		run: "r", config: kube.Settings{CPURequests: 0.5, RuntimeClass: "gvisor", Tolerations: []kube.Toleration{{Key: "k", Operator: "Exists"}}},
 		images: guests.Images{Images: map[string]guests.Image{
 			"":          {Reference: "waza-guest:1"},
 			"team/node": {Reference: "registry/node@sha256:1", User: "1001:1002", Volumes: []string{"/var/lib/x"}},
@@ -79,7 +79,7 @@ func TestWallsOfPods(t *testing.T) {
 				t.Errorf("%s: volume %+v", p.container, v)
 			}
 		}
-		if *spec.RuntimeClassName != "gvisor" || p.pod.Labels[labelQueue] != "q" || p.pod.Labels[labelRun] != "r" || len(spec.Tolerations) != 2 || len(spec.InitContainers) > 0 && *spec.InitContainers[0].SecurityContext.AllowPrivilegeEscalation {
+		if *spec.RuntimeClassName != "gvisor" || p.pod.Labels[labelRun] != "r" || len(spec.Tolerations) != 2 || len(spec.InitContainers) > 0 && *spec.InitContainers[0].SecurityContext.AllowPrivilegeEscalation {
 			t.Errorf("%s: %+v", p.container, p.pod)
 		}
 	}

@@ -55,10 +55,8 @@ func (r *runReader) wrong(format string, args ...any) {
 
 // checkFields rejects fields that concern the docker command rather than the server.
 func (r *runReader) checkFields() {
-	for _, dir := range []struct{ field, value string }{{"cwd", r.from.Cwd}, {"working_dir", r.from.WorkingDir}} {
-		if dir.value != "" {
-			r.invalid(dir.field, "%s is where the docker command itself would run; give the container's directory with -w in args", dir.field)
-		}
+	if r.from.Cwd != "" {
+		r.invalid("cwd", "cwd is where the docker command itself would run; give the container's directory with -w in args")
 	}
 }
 

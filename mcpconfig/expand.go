@@ -208,9 +208,6 @@ func Merge(base, overlay map[string]*Server) (map[string]Server, error) {
 func (f *findings) overlay(s, over Server) Server {
 	s.Services = f.overlayServices(s.Services, over.Services)
 	over.Services = nil
-	if over.Cwd != "" || over.WorkingDir != "" { // two names of one field
-		s.Cwd, s.WorkingDir = "", ""
-	}
 	lay(&s, &over)
 	return s
 }

@@ -19,7 +19,7 @@ func TestMerge(t *testing.T) {
 	}
 	overlay := map[string]*mcpconfig.Server{
 		"drop":   nil,
-		"change": {Args: []string{}, WorkingDir: "/new", Env: map[string]string{"B": "3", "C": "4"}, Files: map[string]string{"/f": "f"}},
+		"change": {Args: []string{}, Cwd: "/new", Env: map[string]string{"B": "3", "C": "4"}, Files: map[string]string{"/f": "f"}},
 		"add":    {Image: "i"},
 	}
 	got, err := mcpconfig.Merge(base, overlay)
@@ -29,7 +29,7 @@ func TestMerge(t *testing.T) {
 	want := map[string]mcpconfig.Server{
 		"keep": {Command: "keep"},
 		"change": {
-			Command: "old", Args: []string{}, WorkingDir: "/new", Timeout: 5,
+			Command: "old", Args: []string{}, Cwd: "/new", Timeout: 5,
 			Env: map[string]string{"A": "1", "B": "3", "C": "4"}, Files: map[string]string{"/f": "f"},
 		},
 		"add": {Image: "i"},

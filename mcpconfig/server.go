@@ -27,7 +27,6 @@ type Server struct {
 	Env            map[string]string `json:"env,omitempty" jsonschema:"environment variables of the server"`
 	Secrets        map[string]Secret `json:"secrets,omitempty" jsonschema:"environment variables of the server with secret values, and the source of each value"`
 	Cwd            string            `json:"cwd,omitempty" jsonschema:"working directory in the server's container"`
-	WorkingDir     string            `json:"working_dir,omitempty" jsonschema:"same as cwd"`
 	URL            string            `json:"url,omitempty" jsonschema:"URL of a remote server"`
 	Addresses      []string          `json:"addresses,omitempty" jsonschema:"private addresses that the host of url may resolve to, each an IP or a CIDR such as 10.0.0.0/8"`
 	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers that the runner adds to requests to a remote server"`

@@ -112,13 +112,8 @@ func (f *findings) local(s Server) {
 
 // places checks that the paths and the platform of a server make sense.
 func (f *findings) places(s Server) {
-	if s.Cwd != "" && s.WorkingDir != "" {
-		f.invalid("working_dir", "cwd and working_dir are the same; give one of them")
-	}
-	for _, dir := range []struct{ field, value string }{{"cwd", s.Cwd}, {"working_dir", s.WorkingDir}} {
-		if dir.value != "" && !hasVariable(dir.value) && !path.IsAbs(dir.value) {
-			f.invalid(dir.field, "%s must be an absolute path in the server's container", dir.field)
-		}
+	if s.Cwd != "" && !hasVariable(s.Cwd) && !path.IsAbs(s.Cwd) {
+		f.invalid("cwd", "cwd must be an absolute path in the server's container")
 	}
 	if s.Path != "" && !hasVariable(s.Path) && !path.IsAbs(s.Path) {
 		f.invalid("path", "path must begin with /")

@@ -79,7 +79,7 @@ func TestNoIsolationKeyIsIgnored(t *testing.T) {
 // refused.
 func TestNoServerFieldIsIgnored(t *testing.T) {
 	acts := []string{
-		"type", "command", "args", "env", "secrets", "cwd", "working_dir", "url", "headers", "port", "path", "tools",
+		"type", "command", "args", "env", "secrets", "cwd", "url", "headers", "port", "path", "tools",
 		"startup_timeout", "timeout", "max_message", "max_frames", "max_traffic", "proxy", "addresses",
 	}
 	reported := []string{"image", "build", "egress"} // to have no effect
@@ -110,7 +110,7 @@ func TestServersOnThisMachine(t *testing.T) {
 		{mcpconfig.Server{Command: "serve", Egress: []mcpconfig.Egress{{Host: "api.example"}}}, "serve", "/evals"},
 		{mcpconfig.Server{Command: "./serve"}, "/evals/serve", "/evals"},
 		{mcpconfig.Server{Command: "../bin/serve", Cwd: "data"}, "/bin/serve", "/evals/data"},
-		{mcpconfig.Server{Command: "/opt/serve", WorkingDir: "/data"}, "/opt/serve", "/data"},
+		{mcpconfig.Server{Command: "/opt/serve", Cwd: "/data"}, "/opt/serve", "/data"},
 		{mcpconfig.Server{Command: "${BIN}/serve", Cwd: "${DATA}/in"}, "/evals/here/serve", "/data/in"},
 	}
 	lookup := func(name string) (string, bool) {

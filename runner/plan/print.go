@@ -224,7 +224,7 @@ func (p *printer) server(s Server, isolated bool) {
 		}
 		p.line("%s", container)
 	default:
-		p.line("a process of this machine, in %s", cmp.Or(s.Config.Cwd, s.Config.WorkingDir, "the eval's directory"))
+		p.line("a process of this machine, in %s", cmp.Or(s.Config.Cwd, "the eval's directory"))
 	}
 	for _, entry := range contained.Egress {
 		if isolated {

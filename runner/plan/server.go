@@ -104,7 +104,7 @@ func (s Server) Program() process.Spec {
 // serverProcess returns a server's program. Without a command it is the image's own program,
 // with the server's arguments.
 func serverProcess(config mcpconfig.Server, home string) process.Spec {
-	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
+	spec := process.Spec{Dir: config.Cwd}
 	if home != "" {
 		spec.Env = []string{"HOME=" + home}
 	}
@@ -358,7 +358,7 @@ func (s Server) onThisMachine(evalDir string) (Server, error) {
 		}
 		return filepath.Join(dir, path)
 	}
-	s.Expanded.Cwd, s.Expanded.WorkingDir = absolute(cmp.Or(s.Expanded.Cwd, s.Expanded.WorkingDir)), ""
+	s.Expanded.Cwd = absolute(s.Expanded.Cwd)
 	if strings.Contains(s.Expanded.Command, "/") {
 		s.Expanded.Command = absolute(s.Expanded.Command)
 	}
@@ -475,7 +475,7 @@ func (s *Server) install() (err error) {
 		return fmt.Errorf("server %q: %w", s.Name, err)
 	}
 	s.Expanded.Args = s.Expanded.Args[len(s.Expanded.Args)-len(s.Build.Package.Args):]
-	s.Expanded.Cwd = cmp.Or(s.Expanded.Cwd, s.Expanded.WorkingDir, sandbox.HomeDir)
+	s.Expanded.Cwd = cmp.Or(s.Expanded.Cwd, sandbox.HomeDir)
 	return nil
 }
 

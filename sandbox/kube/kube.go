@@ -13,7 +13,6 @@ type Settings struct {
 	Context         string            `json:"context,omitempty" jsonschema:"context in KUBECONFIG; default the current context"`
 	Namespace       string            `json:"namespace,omitempty" jsonschema:"namespace of the pods; default waza"`
 	Images          string            `json:"images,omitempty" jsonschema:"file written by waza images that lists the cluster's images; relative to the eval; default waza.images.json"`
-	Queue           string            `json:"queue,omitempty" jsonschema:"Kueue LocalQueue of the pods"`
 	NodeSelector    map[string]string `json:"node_selector,omitempty" jsonschema:"nodeSelector of the pods"`
 	Tolerations     []Toleration      `json:"tolerations,omitempty" jsonschema:"tolerations of the pods"`
 	RuntimeClass    string            `json:"runtime_class,omitempty" jsonschema:"RuntimeClass of the pods, such as gvisor"`
@@ -32,7 +31,6 @@ func (s Settings) Settle(own Settings, from string) (Settings, error) {
 	}{
 		{"context", s.Context != "" && s.Context != own.Context},
 		{"namespace", s.Namespace != "" && s.Namespace != own.Namespace},
-		{"queue", s.Queue != "" && s.Queue != own.Queue},
 		{"runtime_class", s.RuntimeClass != "" && s.RuntimeClass != own.RuntimeClass},
 		{"node_selector", !isPartOf(s.NodeSelector, own.NodeSelector)},
 		{"tolerations", slices.ContainsFunc(s.Tolerations, func(t Toleration) bool { return !slices.Contains(own.Tolerations, t) })},
