@@ -40,7 +40,7 @@ type httpConn struct {
 	*options
 	era      Era
 	session  string
-	version  string // negotiated by initialize
+	version  string // negotiated by initialize; empty before
 	answered bool   // the server has answered before
 }
 
@@ -59,7 +59,7 @@ func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.
 	if err != nil {
 		return jsonrpc.Message{}, c.failure(ctx, err)
 	}
-	if !c.answered && c.era == EraSessions {
+	if c.version == "" && c.era == EraSessions {
 		c.version = jsontext.Text(jsontext.Member(answer.Result, "protocolVersion"))
 	}
 	c.answered = true
@@ -113,7 +113,8 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 		return jsonrpc.Message{}, err
 	}
 	m, ok := answers(body.Bytes, id)
-	if gone := response.StatusCode == http.StatusNotFound && c.session != "" && c.answered; gone && c.once {
+	if response.StatusCode == http.StatusNotFound && c.session != "" && c.version != "" {
+		c.session, c.version = "", ""
 		return jsonrpc.Message{}, errGone
 	}
 	if ok || isRefusal(m) && (c.once || response.StatusCode >= 400) {
@@ -185,6 +186,9 @@ func (c *httpConn) post(ctx context.Context, message string) (*http.Response, er
 			r.Header.Set("Mcp-Method", m.Method)
 			if name := nameOf(m); name != "" {
 				r.Header.Set("Mcp-Name", mirror.Encode(name))
+			}
+			for name, value := range c.headers {
+				r.Header.Set(name, value)
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 	session, err := o.open(ctx)
 	if err == nil {
 		defer session.Close()
-		err = session.checkTools(ctx, s.Name, tools)
+		err = checkTools(ctx, session, s.Name, tools)
 	}
 	if err != nil {
 		o.events.Add(kindHealth, err.Error(), nil)
@@ -102,7 +102,7 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 
 // checkTools checks that the server has the tools that the agent uses, since a misspelled
 // name would silently hide a tool.
-func (s *Session) checkTools(ctx context.Context, server string, tools []string) error {
+func checkTools(ctx context.Context, s *Session, server string, tools []string) error {
 	if tools == nil {
 		return nil
 	}

@@ -1,8 +1,9 @@
-// Package client implements the runner's own MCP sessions: the probe before a trial, tool
-// calls for graders after the agent has stopped, and the inspection of a server.
+// Package client is waza's MCP client: of the runner, for the probe before a trial, tool calls for
+// graders after the agent has stopped, and the inspection of a server, and of the built-in agents.
 //
 // A [Session] supports both eras of the protocol over every transport of package transport.
-// It rejects requests from the server, does not reconnect, and does not evaluate responses.
+// A session rejects requests from the server. If the server has ended it, the session begins anew,
+// once for each request. [Servers] are an agent's sessions with the servers of its mcp.json.
 package client
 
 import (
@@ -19,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/mirror"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -45,6 +47,8 @@ type Session struct {
 	hello   json.RawMessage // result of the first request
 	asked   int             // the last request's id
 	ignores bool            // the server ignores unknown requests
+
+	mirrored map[string][]mirror.Argument // by tool, the arguments that headers repeat
 }
 
 // conn transports the messages of a session. Its errors are of type [*Error].
@@ -92,10 +96,10 @@ func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, e
 	return o.open(ctx)
 }
 
-// Join opens a session for an agent of that name, over HTTP: one without sessions of the protocol if
-// the server supports that, unless it is early, which means that it is known not to. Requests are
-// not repeated. Errors are of type [*Error]. The caller must close the session.
-func Join(ctx context.Context, s transport.Server, name string, early bool) (*Session, error) {
+// join opens a session for an agent of that name, over HTTP: one without sessions of the protocol if
+// the server supports that, unless it is early, which means that it is known not to. The first
+// request is not repeated. Errors are of type [*Error]. The caller must close the session.
+func join(ctx context.Context, s transport.Server, name string, early bool) (*Session, error) {
 	o := newOptions(s, nil)
 	o.name, o.once, o.refusal = name, true, "the agent answers no requests of servers"
 	o.server.Message = transport.DefaultMessage
@@ -139,6 +143,7 @@ type options struct {
 	log     func(dir evidence.Direction, message []byte) error
 	refusal string             // error message for requests from the server; empty to ignore them
 	program *transport.Program // the server's process; nil if it is not ours
+	headers map[string]string  // of the next request, besides those of the protocol
 	stray   *bounded.Ends      // lines on stdout that are not messages
 }
 
@@ -207,7 +212,7 @@ func (s *Session) handshake(ctx context.Context) error {
 	if s.era == EraStateless {
 		method, given = "server/discover", params{}
 	}
-	answer, err := s.request(ctx, method, given)
+	answer, err := s.send(ctx, method, given)
 	if err != nil {
 		return err
 	}
@@ -221,8 +226,21 @@ func (s *Session) handshake(ctx context.Context) error {
 	return nil
 }
 
-// request sends a request. It may modify given.
+// request sends a request, again in a new session if the server has ended the session (2025-11-25
+// basic/transports, "Session Management"). It may modify given.
 func (s *Session) request(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
+	m, err := s.send(ctx, method, given)
+	if !errors.Is(err, ErrGone) {
+		return m, err
+	}
+	if err := s.handshake(ctx); err != nil {
+		return jsonrpc.Message{}, err
+	}
+	return s.send(ctx, method, given)
+}
+
+// send sends a request. It may modify given.
+func (s *Session) send(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	s.asked++
 	if s.era == EraStateless {
 		meta := params{
@@ -278,27 +296,11 @@ func describe(e []byte) string {
 	return fmt.Sprintf("%d %s", jsonrpc.Code(e), transport.Clip([]byte(jsontext.Text(jsontext.Member(e, "message")))))
 }
 
-// Call calls a tool. arguments is a JSON object or empty. Errors are of type [*Error], or
-// say that the server requires input before it answers.
+// Call calls a tool and returns the answer as it came. arguments is a JSON object or empty. Errors
+// are of type [*Error].
 func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (jsonrpc.Message, error) {
 	return s.get(ctx, "tools/call", params{"name": tool}, arguments)
 }
-
-// Ask calls a tool for an agent and returns the answer as it came. arguments is a JSON object or
-// empty, meta the request's _meta. The answer's id may be of another type than the request's.
-func (s *Session) Ask(ctx context.Context, tool string, arguments json.RawMessage, meta map[string]any) (jsonrpc.Message, error) {
-	given := params{"name": tool}
-	if len(arguments) > 0 {
-		given["arguments"] = arguments
-	}
-	if meta != nil {
-		given["_meta"] = meta
-	}
-	return s.request(ctx, "tools/call", given)
-}
-
-// Stateless reports whether the session is one without sessions of the protocol.
-func (s *Session) Stateless() bool { return s.era == EraStateless }
 
 // Read reads a resource. Its errors are those of [Session.Call].
 func (s *Session) Read(ctx context.Context, uri string) (jsonrpc.Message, error) {
@@ -315,11 +317,7 @@ func (s *Session) get(ctx context.Context, method string, given params, argument
 	if len(arguments) > 0 {
 		given["arguments"] = arguments
 	}
-	m, err := s.request(ctx, method, given)
-	if err == nil && s.era == EraStateless && jsontext.Word(jsontext.Member(m.Result, "resultType")) == "input_required" {
-		return jsonrpc.Message{}, errors.New("the server requires input before it answers, which is not supported here")
-	}
-	return m, err
+	return s.request(ctx, method, given)
 }
 
 // Catalog returns the server's description of itself from the start of the conversation,

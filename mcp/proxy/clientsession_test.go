@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/transport"
@@ -102,8 +103,9 @@ func TestInquiryWithoutSessions(t *testing.T) {
 	if h := <-a.seen; h.Get(headerName) != "complete" || h.Get(headerMethod) != methodCallTool || h.Get(headerVersion) != statelessVersion {
 		t.Errorf("headers %v", h)
 	}
-	if _, err := callNow(t, q, "input_required", ""); err == nil || !strings.Contains(err.Error(), "requires input") {
-		t.Errorf("a call that wants input: %v", err)
+	reply, err := callNow(t, q, "input_required", "")
+	if outcome, why := q.Outcome(reply); err != nil || outcome != evidence.OutcomeProtocolError || !strings.Contains(why, "requires input") {
+		t.Errorf("a call that wants input: %s, %q, %v", outcome, why, err)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -110,24 +109,24 @@ func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk)
 		return nil, fmt.Errorf("%w: server %q answered to %s with %d bytes, and at most %d are kept", errUnanswered, what.Server, what.Tool, size, maxAnswer)
 	}
 	answer := &evidence.CallAnswer{Process: q.process, Result: reply.Result, Error: reply.Error}
-	answer.Outcome, answer.Message = outcomeOf(ctx, reply, err)
+	answer.Outcome, answer.Message = outcomeOf(ctx, q.session, reply, err)
 	return answer, nil
 }
 
-// outcomeOf returns the outcome of a request of the runner, and a message if it was not
-// answered. ctx is the request's context.
-func outcomeOf(ctx context.Context, reply jsonrpc.Message, err error) (outcome evidence.Outcome, why string) {
+// outcomeOf returns the outcome of a request of the runner in a session, and a message unless the
+// answer says it. ctx is the request's context.
+func outcomeOf(ctx context.Context, q *client.Session, reply jsonrpc.Message, err error) (outcome evidence.Outcome, why string) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return evidence.OutcomeTimeout, context.Cause(ctx).Error()
 	case err != nil:
 		return evidence.OutcomeTransportError, err.Error()
-	case len(reply.Error) > 0:
-		return evidence.OutcomeProtocolError, ""
-	case string(jsontext.Member(reply.Result, "isError")) == "true":
-		return evidence.OutcomeToolError, ""
 	}
-	return evidence.OutcomeOK, ""
+	outcome, why = q.Outcome(reply)
+	if len(reply.Error) > 0 {
+		why = ""
+	}
+	return outcome, why
 }
 
 // readPath reads one path in a server's container.

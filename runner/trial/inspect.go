@@ -151,7 +151,7 @@ func (l *serverInspection) exercise(ctx context.Context, q *client.Session, e in
 	if len(reply.Error) > 0 {
 		a.Answer = reply.Error
 	}
-	a.Outcome, a.Message = outcomeOf(ctx, reply, err)
+	a.Outcome, a.Message = outcomeOf(ctx, q, reply, err)
 	a.Message = l.clean().text(a.Message)
 	if len(a.Answer) > 0 { // empty if the server did not answer
 		a.Findings = finding.InResult(e.What, e.Name, a.Answer)
