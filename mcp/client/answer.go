@@ -115,6 +115,9 @@ func (s *Session) Outcome(m jsonrpc.Message) (outcome evidence.Outcome, message 
 	if jsontext.Unmarshal(m.Result, &result) != nil || result == nil {
 		return wrong, "the result is not an object"
 	}
+	if jsontext.Repeats(m.Result, "isError", "resultType", "content", "structuredContent") {
+		return wrong, "a key of the result comes twice"
+	}
 	if s.era == EraStateless && jsontext.Text(result["resultType"]) == "input_required" {
 		return wrong, "the server requires input before it answers, and nobody gives any"
 	}
