@@ -188,7 +188,7 @@ func standins() []standin {
 		{name: "ids as texts", hear: answering(`{"jsonrpc":"2.0","id":"@ID@",` + fine + "}\n")},
 		{name: "ids as decimals", hear: answering(`{"jsonrpc":"2.0","id":@ID@.0,` + fine + "}\n")},
 		{name: "ids with an exponent", hear: answering(`{"jsonrpc":"2.0","id":@ID@e0,` + fine + "}\n")},
-		{name: "errors without id", differs: "the runner's own way to a process knows no error without an id", hear: answering(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}` + "\n")},
+		{name: "errors without id", hear: answering(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}` + "\n")},
 		{name: "an answer to nobody first", hear: answering(`{"jsonrpc":"2.0","id":"other",` + fine + "}\n" + whole + "\n")},
 		{name: "every answer twice", hear: answering(whole + "\n" + whole + "\n")},
 		{name: "a byte order mark", hear: framing(func(raw string) string { return "\xef\xbb\xbf" + raw + "\n" })},
@@ -265,11 +265,14 @@ func TestStandIns(t *testing.T) {
 			probe := probed(t, rec, server)
 			p := proxy.New(rec, proxy.Limits{}, proxy.Server{Server: server})
 			agent := called(t, p)
+			if err := p.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			question := asked(t, p)
 			if err := p.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			captured := rec.outcomes(t)
-			question := asked(t, server)
 			fmt.Fprintf(&table, "%-44s %-10s %-34s %-34s %s\n", s.name, probe, strings.Join(agent, " "), strings.Join(captured, " "), question)
 			if probe != "answers" { // a trial ends here
 				if len(captured) > 0 || question != probe {
@@ -393,7 +396,13 @@ func (r *recorder) outcomes(t *testing.T) (all []string) {
 
 // probed returns how the probe of a server ends.
 func probed(t *testing.T, rec *recorder, server transport.Server) string {
-	_, _, err := client.Probe(t.Context(), rec, server, nil, false)
+	p := proxy.New(rec, proxy.Limits{}, proxy.Server{Server: server})
+	defer func() {
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, _, err := client.Probe(t.Context(), rec, p.Own("s"), nil, false)
 	if err != nil {
 		return classOf(err)
 	}
@@ -443,9 +452,9 @@ func early(t *testing.T) []string {
 	return []string{"s"}
 }
 
-// asked returns the outcome of a call by the runner.
-func asked(t *testing.T, server transport.Server) string {
-	q, err := client.Open(t.Context(), server)
+// asked returns the outcome of a call by the runner, in a session of its own.
+func asked(t *testing.T, p *proxy.Proxy) string {
+	q, err := client.Open(t.Context(), p.Own("s"))
 	if err != nil {
 		return classOf(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -23,7 +24,10 @@ import (
 const maxAnswer = 1 << 20
 
 // asker is the phase in which graders call servers and read their files.
-type asker struct{ *stage }
+type asker struct {
+	*stage
+	proxy *proxy.Proxy // nil if servers cannot be called
+}
 
 // askAll makes the calls and reads the files that graders ask for, in order. It runs after the
 // agent has stopped and its sessions are closed.
@@ -33,7 +37,6 @@ func (a asker) askAll(ctx context.Context) error {
 		for _, session := range sessions {
 			session.close()
 		}
-		a.servers.closeRetained()
 	}()
 	for _, ask := range a.asks(evidence.StepCall, evidence.StepFiles) {
 		var answer any
@@ -75,30 +78,29 @@ func (q *serverSession) close() {
 
 // open opens the session. If the server starts a process per session, it continues with the
 // process of the agent's last session.
-func (q *serverSession) open(ctx context.Context, to *server) {
+func (q *serverSession) open(ctx context.Context, p *proxy.Proxy, to *server) {
 	if q.session != nil || q.failed != nil {
 		return
 	}
 	q.process = evidence.ProcessServer
-	s := to.proxied.Server
-	if to.retained != nil {
-		if kept := to.retained.take(); kept != nil {
+	if to.proxied.Keep {
+		q.process = evidence.ProcessNew
+		if last, ok := p.Attach(to.plan.Name); ok {
 			q.process = evidence.ProcessLast
-			q.session, q.failed = to.retained.resume(ctx, kept)
+			q.session = client.Attach(p.Own(to.plan.Name), last.Session, last.Version, last.LastID)
 			return
 		}
-		q.process, s = evidence.ProcessNew, to.retained.server.Server
 	}
-	q.session, q.failed = client.Open(ctx, s)
+	q.session, q.failed = client.Open(ctx, p.Own(to.plan.Name))
 }
 
 // ask makes one call.
 func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk) (*evidence.CallAnswer, error) {
 	to := a.servers.find(what.Server)
-	if to == nil || to.proxied.Name == "" {
+	if to == nil || a.proxy == nil {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	q.open(ctx, to)
+	q.open(ctx, a.proxy, to)
 	if q.failed != nil {
 		return &evidence.CallAnswer{Process: q.process, Outcome: evidence.OutcomeTransportError, Message: q.failed.Error()}, nil
 	}
