@@ -118,7 +118,7 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 	switch {
 	case !ok:
 		k.wrong(f, errors.New("its result is not an object"))
-	case defence.OneMeaning && repeats(result, "isError", "resultType", "content", "structuredContent"):
+	case defence.OneMeaning && jsontext.Repeats(result, "isError", "resultType", "content", "structuredContent"):
 		k.wrong(f, errors.New("a key of its result comes twice"))
 		ok = false
 	}

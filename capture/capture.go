@@ -87,8 +87,8 @@ type Note struct {
 	Kind   string
 }
 
-// Calls reads the agent's frames, in order, to the end: the calls of hooks are not the agent's, and
-// what servers listed to them it has not seen. Where frames yields an error, Calls returns it with
+// Calls reads the agent's frames, in order, to the end: the calls of hooks and of the runner are not
+// the agent's, and what servers listed to them it has not seen. Where frames yields an error, Calls returns it with
 // the result of the frames before it.
 func Calls(frames iter.Seq2[evidence.Frame, error]) (Result, error) {
 	c := newCollector()
@@ -102,7 +102,7 @@ func Calls(frames iter.Seq2[evidence.Frame, error]) (Result, error) {
 			c.blind = frame.Seq - 1
 		}
 		last = frame.Seq
-		if frame.Sender != evidence.SenderHook {
+		if frame.OfAgent() {
 			c.frame(frame)
 		}
 	}

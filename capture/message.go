@@ -38,22 +38,6 @@ func folded(fields map[string]json.RawMessage, known ...string) (key, as string)
 	return key, as
 }
 
-// repeats reports whether one of some keys is there twice in an object. What is in its values does
-// not count.
-func repeats(object []byte, keys ...string) bool {
-	var seen []string
-	for key := range jsontext.Members(object) {
-		if !slices.Contains(keys, key) {
-			continue
-		}
-		if slices.Contains(seen, key) {
-			return true
-		}
-		seen = append(seen, key)
-	}
-	return false
-}
-
 // duplicateKeys reports whether an object anywhere in valid JSON has a key twice.
 func duplicateKeys(raw []byte) bool {
 	return !jsonv2.Value(raw).IsValid(jsonv2.AllowInvalidUTF8(true))

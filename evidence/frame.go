@@ -44,11 +44,14 @@ const (
 	SideServer Side = "server"
 )
 
-// Sender is who opened a conversation. It is empty for the agent.
+// Sender is who opened a conversation with a server.
 type Sender string
 
-// SenderHook is a hook of the eval.
-const SenderHook Sender = "hook"
+const (
+	SenderAgent  Sender = "agent"
+	SenderHook   Sender = "hook"   // a hook of the eval
+	SenderRunner Sender = "runner" // the probe, a grader's question, or an inspection
+)
 
 // Frame is one JSON-RPC message (or batch) that crossed the proxy, or one that the proxy
 // sent in its place. Raw holds the exact bytes; [Frame.MarshalJSON] describes how they are
@@ -69,7 +72,7 @@ type Frame struct {
 	// tool name, so that it is unknown what was called.
 	RedactedEnvelope bool      `json:"redacted_envelope,omitempty"`
 	Synthetic        Synthetic `json:"synthetic,omitempty"`
-	// Sender is who opened the conversation, if not the agent.
+	// Sender is who opened the conversation; see [Frame.OfAgent].
 	Sender Sender `json:"sender,omitempty"`
 	// Side is the only side that saw the message, if the other saw a changed message or
 	// none, for example because tools are hidden from the agent. Empty means both.
@@ -81,6 +84,10 @@ type Frame struct {
 
 	line *line // where it was read; nil unless the frame is large
 }
+
+// OfAgent reports whether the agent opened the conversation. Frames of older runs have no sender
+// if it did.
+func (f Frame) OfAgent() bool { return f.Sender == "" || f.Sender == SenderAgent }
 
 // Peer is what HTTP shows about the client that sent a frame.
 type Peer struct {

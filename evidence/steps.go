@@ -82,7 +82,7 @@ type CallAnswer struct {
 	Outcome Outcome         `json:"outcome"`
 	Result  json.RawMessage `json:"result,omitempty"`
 	Error   json.RawMessage `json:"error,omitempty"`
-	Message string          `json:"message,omitempty"` // why there is neither result nor error
+	Message string          `json:"message,omitempty"` // why there is neither result nor error, or what is wrong with the result
 }
 
 // Processes that a [CallAsk] can be sent to.

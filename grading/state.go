@@ -247,7 +247,7 @@ func (p checkedText) fits(r *report, key string, wanted match.ArgsConfig) {
 // answerText returns the text of a result's content, or the message of an error.
 func answerText(a evidence.CallAnswer) string {
 	if a.Outcome == evidence.OutcomeProtocolError {
-		return cmp.Or(jsontext.Text(jsontext.Member(a.Error, "message")), string(a.Error))
+		return cmp.Or(jsontext.Text(jsontext.Member(a.Error, "message")), string(a.Error), a.Message)
 	}
 	return capture.Text(a.Result)
 }

@@ -156,7 +156,7 @@ func newestOpen(lines []byte) (newest *view.CallProgress) {
 	open := map[request]*view.CallProgress{}
 	for line := range bytes.SplitSeq(lines, []byte("\n")) {
 		var frame evidence.Frame
-		if json.Unmarshal(line, &frame) != nil || frame.Sender == evidence.SenderHook {
+		if json.Unmarshal(line, &frame) != nil || !frame.OfAgent() {
 			continue
 		}
 		if frame.Dir == evidence.ToClient {

@@ -17,8 +17,8 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/input"
-	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/transcript"
+	"github.com/waza-isolate/waza/mcp/client"
 )
 
 // ErrTurns is wrapped if the model has not finished after the maximum number of turns.
@@ -29,7 +29,7 @@ const defaultTurns = 50
 
 // Run asks the model until it has finished, and writes the final output, all of the model's
 // texts, also after a failure. It writes messages for people to log, one per line, and events
-// as they happen. Errors wrap [ErrTurns], [ErrModel] or [session.ErrConfig], or are ctx's error.
+// as they happen. Errors wrap [ErrTurns], [ErrModel] or [client.ErrConfig], or are ctx's error.
 func Run(ctx context.Context, o input.Input, stdout, log, events io.Writer) error {
 	a, err := newAgent(ctx, o, log, events)
 	if err != nil {
@@ -63,7 +63,7 @@ func (a *agent) turn(ctx context.Context, out io.Writer) error {
 type agent struct {
 	model      *model
 	tools      toolbox
-	servers    *session.Servers
+	servers    *client.Servers
 	workspace  *os.Root
 	transcript *transcript.Writer
 	log        io.Writer // messages for people
@@ -77,7 +77,7 @@ func newAgent(ctx context.Context, o input.Input, log, events io.Writer) (*agent
 		return nil, err
 	}
 	a := &agent{
-		workspace: workspace.root, servers: session.New(o.MCPConfig, "waza-llm", o.Early),
+		workspace: workspace.root, servers: client.NewServers(o.MCPConfig, "waza-llm", o.Early),
 		log: log, transcript: transcript.NewWriter(events), turns: cmp.Or(o.MaxTurns, defaultTurns),
 	}
 	if a.tools, err = a.toolbox(ctx, o, workspace); err != nil {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents/input"
-	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -140,11 +140,11 @@ func (b *toolbox) free(server, name string) string {
 }
 
 // remote returns a server's tool.
-func (a *agent) remote(server string, t session.Tool, name string) *tool {
+func (a *agent) remote(server string, t client.Tool, name string) *tool {
 	return &tool{
 		name: name, reported: "mcp__" + server + "__" + t.Name, description: t.Description, schema: parameters(t.InputSchema),
 		run: func(ctx context.Context, id string, arguments json.RawMessage) result {
-			return mcpResult(a.servers.Call(ctx, session.Call{
+			return mcpResult(a.servers.Call(ctx, client.Call{
 				Server: server, Tool: t.Name, Arguments: arguments, Meta: map[string]any{input.MetaToolUse: id},
 			}, serverTimeout))
 		},
@@ -185,7 +185,7 @@ type block struct {
 
 // mcpResult returns the result of a call for the model: text as it is, pictures separately, and
 // everything else by name. Structured content is added if no text block contains it.
-func mcpResult(a session.Answer) result {
+func mcpResult(a client.Answer) result {
 	r := result{failed: a.Outcome != evidence.OutcomeOK, raw: a.Result}
 	if a.Message != "" {
 		r.text = fmt.Sprintf("%s: %s", a.Outcome, a.Message)

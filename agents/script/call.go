@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/template"
+	"github.com/waza-isolate/waza/mcp/client"
 )
 
 // defaultTimeout is the default timeout of one step's request.
@@ -65,7 +65,7 @@ func (s *callStep) run(ctx context.Context, r *runner) (any, error) {
 	if visible {
 		reported = r.transcript.Start(target.name(), target.arguments)
 	}
-	a := answer{r.servers.Call(ctx, session.Call{Server: target.server, Tool: target.tool, Arguments: target.arguments}, time.Duration(s.Timeout))}
+	a := answer{r.servers.Call(ctx, client.Call{Server: target.server, Tool: target.tool, Arguments: target.arguments}, time.Duration(s.Timeout))}
 	if visible {
 		reported.Complete(a.Outcome == evidence.OutcomeOK, a.report())
 	}
@@ -151,7 +151,7 @@ func (s *toolsStep) run(ctx context.Context, r *runner) (any, error) {
 func (r *runner) tools(ctx context.Context, server string, timeout time.Duration) (any, error) {
 	listed, err := r.servers.Tools(ctx, server, timeout)
 	if err != nil {
-		var failed *session.ListError
+		var failed *client.ListError
 		errors.As(err, &failed)
 		return nil, fmt.Errorf("%w: expected the tools of %s, got %s: %s", ErrAnswer, server, failed.Outcome, excerpt(failed.Message))
 	}
@@ -197,7 +197,7 @@ func (s *claimStep) run(_ context.Context, r *runner) (any, error) {
 }
 
 // answer is the answer to a call, for following steps.
-type answer struct{ session.Answer }
+type answer struct{ client.Answer }
 
 // result returns the decoded MCP result, or nil if the call failed without one.
 func (a answer) result() map[string]any {

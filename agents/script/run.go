@@ -84,9 +84,9 @@ import (
 	"os"
 
 	"github.com/waza-isolate/waza/agents/input"
-	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/client"
 )
 
 var (
@@ -97,7 +97,7 @@ var (
 	// ErrFailed is wrapped by a fail step.
 	ErrFailed = errors.New("failed on purpose")
 	// ErrConfig is wrapped if mcp.json cannot be read, or lacks a server.
-	ErrConfig = session.ErrConfig
+	ErrConfig = client.ErrConfig
 )
 
 // Run executes the script's steps in order until one fails or ctx is done, and writes the final
@@ -136,7 +136,7 @@ func (r *runner) checkPrompts(failed error) error {
 type runner struct {
 	workspace  *os.Root
 	transcript *transcript.Writer
-	servers    *session.Servers
+	servers    *client.Servers
 	variables  *variables
 	iterations int    // of all loops so far
 	said       string // text of the last say step in this turn
@@ -158,7 +158,7 @@ func newRunner(in input.Input, stdout, events io.Writer) (*runner, error) {
 		stdout:     stdout,
 		next:       in.Next,
 		transcript: transcript.NewWriter(events),
-		servers:    session.New(in.MCPConfig, "waza-script", in.Early),
+		servers:    client.NewServers(in.MCPConfig, "waza-script", in.Early),
 		variables:  newVariables(),
 	}
 	r.variables.bind("prompt", in.Prompt)

@@ -77,13 +77,14 @@ func oddRequests() []string {
 	return requests
 }
 
-// rawFrames returns the messages of a trial's record in each direction.
+// rawFrames returns the messages of the agent's conversations in each direction.
 func rawFrames(t *testing.T, dir evidence.Dir) (toServer, toClient []string) {
 	t.Helper()
 	for f, err := range dir.Frames() {
 		switch {
 		case err != nil:
 			t.Fatal(err)
+		case !f.OfAgent():
 		case f.Dir == evidence.ToServer:
 			toServer = append(toServer, string(f.Raw))
 		default:

@@ -348,8 +348,18 @@ graders: [{type: state, name: counted, config: {server: counter, calls: [{tool: 
 	if answer := string(asked[pid].Answer); !strings.Contains(answer, `"process":"last"`) || !strings.Contains(answer, `"text":"`+p.runOf("asked").FinalOutput+`"`) {
 		t.Errorf("process %s talked with the agent, and the answer is %s", p.runOf("asked").FinalOutput, answer)
 	}
-	if frames := p.read("run", "trials", "asked", "1", evidence.FramesFile); strings.Contains(frames, "waza-state") || strings.Contains(frames, "sampling") {
-		t.Errorf("the runner's own calls are among the agent's frames:\n%s", frames)
+	senders := map[string]evidence.Sender{} // by conversation
+	for f, err := range p.trial("asked").Frames() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was, ok := senders[f.Conn]; ok && was != f.Sender || f.OfAgent() && strings.Contains(string(f.Raw), "sampling") {
+			t.Errorf("the runner's own calls are among the agent's: frame %d of %s: %s", f.Seq, f.Conn, f.Raw)
+		}
+		senders[f.Conn] = f.Sender
+	}
+	if senders["runner/counter/1"] != evidence.SenderRunner || senders["probe/counter/1"] != evidence.SenderRunner {
+		t.Errorf("senders by conversation are %v", senders)
 	}
 	if calls, err := p.trial("asked").Calls(); err != nil || len(calls) != 3 {
 		t.Errorf("%d calls, %v", len(calls), err)

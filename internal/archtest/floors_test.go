@@ -37,7 +37,7 @@ var floors = [][]string{
 		"model/judge", "sandbox", "attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.
-	{"agents/internal/session", "agents/transcript", "grading", "model/stub", "results"},
+	{"agents/transcript", "grading", "model/stub", "results"},
 	// All of a trial, in the order in which a person reads it, and what is shown of a run.
 	{"report/view"},
 	// Agents and reports.

@@ -36,7 +36,7 @@ var formats = map[string]format{
 	}},
 	"keys whose case counts": {
 		uses: foldsKeys,
-		in:   []string{"agents/internal", "agents/llm", "agents/transcript", "capture", "mcp", "model"},
+		in:   []string{"agents/llm", "agents/transcript", "capture", "mcp", "model"},
 	},
 	"JSON token by token": {uses: scansJSON, may: map[string]string{
 		"internal/jsontext/walk.go":   "it walks valid JSON",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -49,6 +50,22 @@ func Members(value []byte) iter.Seq2[string, []byte] {
 			rest = afterComma(rest[n:])
 		}
 	}
+}
+
+// Repeats reports whether one of some keys is there twice in an object. What is in its values does
+// not count.
+func Repeats(object []byte, keys ...string) bool {
+	var seen []string
+	for key := range Members(object) {
+		if !slices.Contains(keys, key) {
+			continue
+		}
+		if slices.Contains(seen, key) {
+			return true
+		}
+		seen = append(seen, key)
+	}
+	return false
 }
 
 // Member returns the value of an object's key, or nil. The last of duplicate keys counts,

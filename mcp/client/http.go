@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/web"
@@ -40,13 +39,12 @@ type httpConn struct {
 	*options
 	era      Era
 	session  string
-	version  string // negotiated by initialize
+	version  string // negotiated by initialize; empty before
 	answered bool   // the server has answered before
 }
 
 // ask posts a request. The first one is retried while the server may still be starting.
 func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.Message, err error) {
-	_ = c.log(evidence.ToServer, []byte(request))
 	try := func() error {
 		answer, err = c.exchange(ctx, id, request)
 		return err
@@ -59,7 +57,7 @@ func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.
 	if err != nil {
 		return jsonrpc.Message{}, c.failure(ctx, err)
 	}
-	if !c.answered && c.era == EraSessions {
+	if c.version == "" && c.era == EraSessions {
 		c.version = jsontext.Text(jsontext.Member(answer.Result, "protocolVersion"))
 	}
 	c.answered = true
@@ -74,8 +72,31 @@ func (c *httpConn) notify(ctx context.Context, notification string) error {
 	return response.Body.Close()
 }
 
-// unasked implements conn. Without a request the server cannot send messages.
-func (c *httpConn) unasked() <-chan []byte { return nil }
+// listen answers what the server asks without a request, if it has a stream for that, until ctx ends.
+func (c *httpConn) listen(ctx context.Context) {
+	r := c.request(ctx, http.MethodGet)
+	r.Header.Set("Accept", sse.ContentType)
+	response, err := c.server.Upstream.Send(r, nil)
+	if err != nil {
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	if !sse.IsContentType(response.Header.Get("Content-Type")) {
+		return
+	}
+	in := transport.NewEventReader(response.Body, c.server.Message, c.memory())
+	for {
+		e, err := in.Next()
+		if err != nil {
+			return
+		}
+		reply := c.reply(e.Data)
+		e.Release()
+		if reply != "" && c.notify(ctx, reply) != nil {
+			return
+		}
+	}
+}
 
 // close deletes the session at the server.
 func (c *httpConn) close() {
@@ -106,17 +127,15 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 		return c.readStream(ctx, response, id)
 	}
 	body, err := transport.ReadBody(response.Body, response.ContentLength, c.server.Message, c.memory())
-	if err == nil {
-		err = c.log(evidence.ToClient, body.Bytes)
-	}
 	if err != nil {
 		return jsonrpc.Message{}, err
 	}
 	m, ok := answers(body.Bytes, id)
-	if gone := response.StatusCode == http.StatusNotFound && c.session != "" && c.answered; gone && c.once {
+	if response.StatusCode == http.StatusNotFound && c.session != "" && c.version != "" {
+		c.session, c.version = "", ""
 		return jsonrpc.Message{}, errGone
 	}
-	if ok || isRefusal(m) && (c.once || response.StatusCode >= 400) {
+	if ok || isRefusal(m) {
 		return m, nil
 	}
 	text := fmt.Sprintf("HTTP %d %s without an answer", response.StatusCode, http.StatusText(response.StatusCode))
@@ -154,16 +173,12 @@ func (c *httpConn) readStream(ctx context.Context, response *http.Response, id s
 		if len(data) == 0 {
 			continue
 		}
-		if err := c.log(evidence.ToClient, data); err != nil {
-			return jsonrpc.Message{}, err
-		}
 		m, ok := answers(data, id)
-		if ok || c.once && isRefusal(m) {
+		if ok || isRefusal(m) {
 			return m, nil
 		}
 		other = cmp.Or(stray(m, id), other)
 		if reply := c.reply(data); reply != "" {
-			_ = c.log(evidence.ToServer, []byte(reply))
 			if err := c.notify(ctx, reply); err != nil {
 				return jsonrpc.Message{}, err
 			}
@@ -186,9 +201,16 @@ func (c *httpConn) post(ctx context.Context, message string) (*http.Response, er
 			if name := nameOf(m); name != "" {
 				r.Header.Set("Mcp-Name", mirror.Encode(name))
 			}
+			for name, value := range c.headers {
+				r.Header.Set(name, value)
+			}
 		}
 	}
-	return c.server.Upstream.Send(r, []byte(message))
+	response, err := c.server.Upstream.Send(r, []byte(message))
+	if start, ok := errors.AsType[*transport.StartError](err); ok && !start.Program {
+		err = start.Err
+	}
+	return response, err
 }
 
 // nameOf returns the value of Mcp-Name; 2026-07-28 basic/transports/streamable-http.
@@ -225,7 +247,7 @@ func (o *options) retry(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-time.After(pause):
-		case <-o.program.Gone():
+		case <-o.program().Gone():
 			return err
 		case <-ctx.Done():
 			return err
@@ -239,7 +261,8 @@ func (o *options) retry(ctx context.Context, try func() error) error {
 // isFinal reports whether retrying cannot help.
 func isFinal(err error) bool {
 	_, barred := errors.AsType[*transport.Barred](err)
-	return barred || errors.Is(err, transport.ErrRedirect) || errors.Is(err, transport.ErrEndpoint) || errors.Is(err, transport.ErrEncoded)
+	_, start := errors.AsType[*transport.StartError](err)
+	return barred || start || errors.Is(err, transport.ErrRedirect) || errors.Is(err, transport.ErrEndpoint) || errors.Is(err, transport.ErrEncoded) || errors.Is(err, transport.ErrFlooded)
 }
 
 func isUnauthorized(status int) bool {
@@ -261,7 +284,10 @@ func (o *options) mayRecover(err error, since time.Duration) bool {
 // failure returns the error for a server that speaks HTTP and did not answer.
 func (o *options) failure(ctx context.Context, err error) error {
 	up := o.server.Upstream
-	if _, ended := o.program.Ended(); ended {
+	if start, ok := errors.AsType[*transport.StartError](err); ok {
+		return o.fail(ErrNotStarted, start.Err)
+	}
+	if _, ended := o.program().Ended(); ended {
 		return o.exited()
 	}
 	if errors.Is(err, errGone) {

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
-	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -73,20 +69,19 @@ func (e *Error) Unwrap() []error {
 // Probe checks that a server answers and has the tools that the agent uses; nil means all.
 // It returns the server's self-description, which is not verified. If discover is set it also
 // checks whether the server supports server/discover, for agents that start with it. Probe
-// opens a session as [Open] does and closes it before it returns. It records messages as
-// events of kind "health".
+// opens a session as [Open] does and closes it before it returns. It records the result as an
+// event of kind "health".
 func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string, discover bool) (info catalog.Server, noDiscover bool, err error) {
-	o := newOptions(s, rec)
-	o.log = o.logHealth
+	o, events := newOptions(s), transport.NewEvents(rec, s.Name)
 	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("startup_timeout is %v", o.server.Start))
 	defer cancel()
 	session, err := o.open(ctx)
 	if err == nil {
 		defer session.Close()
-		err = session.checkTools(ctx, s.Name, tools)
+		err = checkTools(ctx, session, s.Name, tools)
 	}
 	if err != nil {
-		o.events.Add(kindHealth, err.Error(), nil)
+		events.Add(kindHealth, err.Error(), nil)
 		return info, false, err
 	}
 	info = session.info
@@ -96,13 +91,15 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 		cancel()
 		noDiscover = err != nil
 	}
-	o.events.Add(kindHealth, "answers", map[string]any{"name": info.Name, "version": info.Version, "protocol": info.Protocol})
+	events.Add(kindHealth, "answers", map[string]any{"name": info.Name, "version": info.Version, "protocol": info.Protocol})
 	return info, noDiscover, nil
 }
 
+const kindHealth = "health"
+
 // checkTools checks that the server has the tools that the agent uses, since a misspelled
 // name would silently hide a tool.
-func (s *Session) checkTools(ctx context.Context, server string, tools []string) error {
+func checkTools(ctx context.Context, s *Session, server string, tools []string) error {
 	if tools == nil {
 		return nil
 	}
@@ -133,42 +130,4 @@ func quoted(names []string) string {
 		return "none"
 	}
 	return strings.Join(text.Some(names, maxQuoted, func(name string) string { return text.Quote(name, 128) }), ", ")
-}
-
-const kindHealth = "health"
-
-// Recorder records the frames and events of a session; [evidence.Recorder] implements it.
-type Recorder interface {
-	transport.EventRecorder
-	Frame(f evidence.Frame) int64
-}
-
-// frameLog records the messages of an inspection as frames, within the server's limits.
-type frameLog struct {
-	rec    Recorder
-	events *transport.Events
-	server transport.Server
-
-	frames, bytes int64 // received from the server
-	notUTF8       bool  // one of its messages was not
-}
-
-func (l *frameLog) log(dir evidence.Direction, message []byte) error {
-	if dir == evidence.ToClient {
-		l.frames++
-		l.bytes += int64(len(message))
-		if defence.CountedMessages && (l.frames > l.server.Frames || l.bytes > l.server.Traffic) {
-			return transport.ErrFlooded
-		}
-		if _, _, err := jsonrpc.Hear(message); err != nil {
-			l.events.Add("stdout_noise", transport.Clip(message), map[string]any{"bytes": len(message)})
-			return nil
-		}
-		if !l.notUTF8 && !utf8.Valid(message) {
-			l.notUTF8 = true
-			l.events.Add("gap", transport.NotUTF8, nil)
-		}
-	}
-	l.rec.Frame(evidence.Frame{Server: l.server.Name, Conn: l.server.Name + "/inspect", Dir: dir, Raw: message})
-	return nil
 }

@@ -1,8 +1,10 @@
-// Package client implements the runner's own MCP sessions: the probe before a trial, tool
-// calls for graders after the agent has stopped, and the inspection of a server.
+// Package client is waza's MCP client: of the runner, for the probe before a trial, tool calls for
+// graders after the agent has stopped, and the inspection of a server, and of the built-in agents.
 //
-// A [Session] supports both eras of the protocol over every transport of package transport.
-// It rejects requests from the server, does not reconnect, and does not evaluate responses.
+// It speaks streamable HTTP in both eras of the protocol and nothing else: the runner talks to
+// servers through the proxy too, with Own of package proxy. A [Session] rejects requests from the
+// server. If the server has ended it, the session begins anew, once for each request. [Servers] are
+// an agent's sessions with the servers of its mcp.json.
 package client
 
 import (
@@ -15,12 +17,11 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/mirror"
 	"github.com/waza-isolate/waza/mcp/transport"
-	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // Era is the way in which a conversation with a server begins.
@@ -36,25 +37,17 @@ const (
 	statelessVersion = "2026-07-28" // first revision without sessions
 )
 
-// Session is a conversation of the runner with a server. It is not safe for concurrent use.
+// Session is a conversation with a server. It is not safe for concurrent use.
 type Session struct {
 	*options
-	conn    conn
+	conn    *httpConn
 	era     Era
 	info    catalog.Server  // as the server describes itself
 	hello   json.RawMessage // result of the first request
-	asked   int             // the last request's id
+	asked   int64           // the last request's id
 	ignores bool            // the server ignores unknown requests
-}
 
-// conn transports the messages of a session. Its errors are of type [*Error].
-type conn interface {
-	// ask sends a request and returns its response.
-	ask(ctx context.Context, id, request string) (jsonrpc.Message, error)
-	notify(ctx context.Context, notification string) error
-	// unasked returns messages that the server sends without a request; nil if it cannot.
-	unasked() <-chan []byte
-	close()
+	mirrored map[string][]mirror.Argument // by tool, the arguments that headers repeat
 }
 
 const (
@@ -62,44 +55,44 @@ const (
 	nobodyAnswers   = "the server is being inspected, and nobody answers its requests"
 )
 
-// Open opens a session with a server, in a new process or over HTTP. If the server rejects
-// initialize, Open tries server/discover in another process. s.Start limits the time until
-// the first response. Errors are of type [*Error]. The caller must close the session.
-// Nothing is recorded, since the session is not part of what the agent did.
+// Open opens a session with a server, for questions after the agent. If the server rejects
+// initialize, Open tries server/discover. s.Start limits the time until the first response. Errors
+// are of type [*Error]. The caller must close the session.
 func Open(ctx context.Context, s transport.Server) (*Session, error) {
-	o := newOptions(s, nil)
+	o := newOptions(s)
 	o.refusal = agentHasStopped
 	return o.open(ctx)
 }
 
-// Continue takes over a conversation that someone else began with a process of the server.
-func Continue(ctx context.Context, s transport.Server, proc process.Process, era Era) (*Session, error) {
-	o := newOptions(s, nil)
+// Attach goes on with a session that the agent had with a process, after a request with the id
+// last. session and version are those of the agent's; an empty session means that the protocol has
+// none. The caller must close the session.
+func Attach(s transport.Server, session, version string, last int64) *Session {
+	o := newOptions(s)
 	o.refusal = agentHasStopped
-	c, err := openLines(ctx, o, func(context.Context) (process.Process, error) { return proc, nil })
-	if err != nil {
-		return nil, err
+	era := EraSessions
+	if session == "" {
+		era, version = EraStateless, ""
 	}
-	return &Session{options: o, conn: c, era: era, asked: firstID}, nil
+	conn := &httpConn{options: o, era: era, session: session, version: version, answered: true}
+	return &Session{options: o, conn: conn, era: era, asked: last}
 }
 
-// Inspect opens a session as [Open] does and records every message as a frame. The limits
-// on the server's messages are those of a trial.
-func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, error) {
-	o := newOptions(s, rec)
+// Inspect opens a session as [Open] does, for an inspection.
+func Inspect(ctx context.Context, s transport.Server) (*Session, error) {
+	o := newOptions(s)
 	o.refusal = nobodyAnswers
-	o.log = (&frameLog{rec: rec, events: o.events, server: o.server}).log
 	return o.open(ctx)
 }
 
-// Join opens a session for an agent of that name, over HTTP: one without sessions of the protocol if
-// the server supports that, unless it is early, which means that it is known not to. Requests are
-// not repeated. Errors are of type [*Error]. The caller must close the session.
-func Join(ctx context.Context, s transport.Server, name string, early bool) (*Session, error) {
-	o := newOptions(s, nil)
+// join opens a session for an agent of that name, over HTTP: one without sessions of the protocol if
+// the server supports that, unless it is early, which means that it is known not to. The first
+// request is not repeated. Errors are of type [*Error]. The caller must close the session.
+func join(ctx context.Context, s transport.Server, name string, early bool) (*Session, error) {
+	o := newOptions(s)
 	o.name, o.once, o.refusal = name, true, "the agent answers no requests of servers"
 	o.server.Message = transport.DefaultMessage
-	asked := 0
+	asked := int64(0)
 	if !early {
 		short, cancel := context.WithTimeout(ctx, maxDiscovery)
 		defer cancel()
@@ -130,38 +123,37 @@ func (s *Session) supports(version string) bool {
 
 // options configures a session.
 type options struct {
-	server transport.Server
-	name   string // of the client
-	once   bool   // the first request is not repeated, and ids are small
-	events *transport.Events
-	// log records the messages of the session. If it fails for one from the server, the
-	// session ends.
-	log     func(dir evidence.Direction, message []byte) error
-	refusal string             // error message for requests from the server; empty to ignore them
-	program *transport.Program // the server's process; nil if it is not ours
-	stray   *bounded.Ends      // lines on stdout that are not messages
+	server  transport.Server
+	name    string            // of the client
+	once    bool              // the first request is not repeated
+	refusal string            // error message for requests from the server
+	headers map[string]string // of the next request, besides those of the protocol
 }
 
 // maxMessage is the maximum size of a message in bytes, unless the server's limit is lower.
 // Tool lists are far smaller.
 const maxMessage = 16 << 20
 
-func newOptions(s transport.Server, rec transport.EventRecorder) *options {
+func newOptions(s transport.Server) *options {
 	s = s.WithDefaults()
 	s.Message = min(s.Message, maxMessage)
-	o := &options{server: s, name: "waza", events: transport.NewEvents(rec, s.Name), log: func(evidence.Direction, []byte) error { return nil }, stray: &bounded.Ends{Head: 512, Tail: 512}}
-	if s.Upstream != nil && s.Upstream.Process != nil {
-		o.program = &s.Upstream.Process.Program
+	return &options{server: s, name: "waza"}
+}
+
+// program returns the program of the runner's own session; nil if there is none.
+func (o *options) program() *transport.Program {
+	if o.server.Upstream.Running == nil {
+		return nil
 	}
-	return o
+	return o.server.Upstream.Running()
 }
 
 func (o *options) open(ctx context.Context) (*Session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("startup_timeout is %v", o.server.Start))
 	defer cancel()
-	s, err := o.begin(ctx, EraSessions, firstID)
+	s, err := o.begin(ctx, EraSessions, 0)
 	if errors.Is(err, ErrRefused) {
-		if s, second := o.begin(ctx, EraStateless, firstID); second == nil {
+		if s, second := o.begin(ctx, EraStateless, 0); second == nil {
 			return s, nil
 		}
 	}
@@ -169,13 +161,8 @@ func (o *options) open(ctx context.Context) (*Session, error) {
 }
 
 // begin opens a session of the given era, after asked requests.
-func (o options) begin(ctx context.Context, era Era, asked int) (_ *Session, err error) {
-	s := &Session{options: &o, era: era, asked: asked}
-	if o.server.Streamable() {
-		s.conn = &httpConn{options: &o, era: era}
-	} else if s.conn, err = openLines(ctx, &o, nil); err != nil {
-		return nil, err
-	}
+func (o options) begin(ctx context.Context, era Era, asked int64) (_ *Session, err error) {
+	s := &Session{options: &o, era: era, asked: asked, conn: &httpConn{options: &o, era: era}}
 	if err := s.handshake(ctx); err != nil {
 		s.conn.close()
 		return nil, err
@@ -185,14 +172,16 @@ func (o options) begin(ctx context.Context, era Era, asked int) (_ *Session, err
 
 // fail returns an error for the server of the session.
 func (o *options) fail(class, cause error) error {
-	return &Error{Server: o.server.Name, Class: class, Cause: cause, Stderr: o.program.Output(), Stray: o.stray.String()}
+	p := o.program()
+	return &Error{Server: o.server.Name, Class: class, Cause: cause, Stderr: p.Output(), Stray: p.Noise()}
 }
 
 // exited returns the error for a server whose program has ended.
 func (o *options) exited() error {
-	end, _ := o.program.Ended()
+	p := o.program()
+	end, _ := p.Ended()
 	return &Error{
-		Server: o.server.Name, Class: ErrExited, Cause: errors.New(end.String()), Exit: end.Known(), Stderr: o.program.Output(), Stray: o.stray.String(),
+		Server: o.server.Name, Class: ErrExited, Cause: errors.New(end.String()), Exit: end.Known(), Stderr: p.Output(), Stray: p.Noise(),
 	}
 }
 
@@ -207,7 +196,7 @@ func (s *Session) handshake(ctx context.Context) error {
 	if s.era == EraStateless {
 		method, given = "server/discover", params{}
 	}
-	answer, err := s.request(ctx, method, given)
+	answer, err := s.send(ctx, method, given)
 	if err != nil {
 		return err
 	}
@@ -221,8 +210,24 @@ func (s *Session) handshake(ctx context.Context) error {
 	return nil
 }
 
-// request sends a request. It may modify given.
+// request sends a request, again in a new session if the server has ended the session (2025-11-25
+// basic/transports, "Session Management"). It may modify given.
 func (s *Session) request(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
+	if _, ended := s.program().Ended(); ended {
+		return jsonrpc.Message{}, s.exited()
+	}
+	m, err := s.send(ctx, method, given)
+	if !errors.Is(err, ErrGone) {
+		return m, err
+	}
+	if err := s.handshake(ctx); err != nil {
+		return jsonrpc.Message{}, err
+	}
+	return s.send(ctx, method, given)
+}
+
+// send sends a request. It may modify given.
+func (s *Session) send(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	s.asked++
 	if s.era == EraStateless {
 		meta := params{
@@ -235,15 +240,29 @@ func (s *Session) request(ctx context.Context, method string, given params) (jso
 		}
 		given["_meta"] = meta
 	}
-	raw, err := jsonrpc.Request(s.asked, method, given)
+	raw, err := jsonrpc.Request(int(s.asked), method, given)
 	if err != nil {
 		return jsonrpc.Message{}, fmt.Errorf("%s: %w", method, err)
 	}
-	return s.conn.ask(ctx, strconv.Itoa(s.asked), string(raw))
+	m, err := s.conn.ask(ctx, strconv.FormatInt(s.asked, 10), string(raw))
+	if err == nil && s.server.Upstream.Running != nil && m.Error != nil && refused(m.Error) != evidence.OutcomeProtocolError {
+		return jsonrpc.Message{}, s.unanswered(m.Error)
+	}
+	return m, err
 }
 
-// firstID is far from the ids of an agent whose conversation a session continues.
-const firstID = 1_000_000
+// unanswered returns the error for a request that the proxy answered instead of the server.
+func (s *Session) unanswered(said []byte) error {
+	select {
+	case <-s.program().Gone():
+		return s.exited()
+	case <-time.After(lastWords):
+		return s.fail(ErrNoAnswer, errors.New(jsontext.Text(jsontext.Member(said, "message"))))
+	}
+}
+
+// lastWords is how long a program that ends may take until its end is known.
+const lastWords = time.Second
 
 // readHello reads the response to the first request, in either era.
 func readHello(era Era, m jsonrpc.Message) (info catalog.Server, err error) {
@@ -278,27 +297,11 @@ func describe(e []byte) string {
 	return fmt.Sprintf("%d %s", jsonrpc.Code(e), transport.Clip([]byte(jsontext.Text(jsontext.Member(e, "message")))))
 }
 
-// Call calls a tool. arguments is a JSON object or empty. Errors are of type [*Error], or
-// say that the server requires input before it answers.
+// Call calls a tool and returns the answer as it came. arguments is a JSON object or empty. Errors
+// are of type [*Error].
 func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (jsonrpc.Message, error) {
 	return s.get(ctx, "tools/call", params{"name": tool}, arguments)
 }
-
-// Ask calls a tool for an agent and returns the answer as it came. arguments is a JSON object or
-// empty, meta the request's _meta. The answer's id may be of another type than the request's.
-func (s *Session) Ask(ctx context.Context, tool string, arguments json.RawMessage, meta map[string]any) (jsonrpc.Message, error) {
-	given := params{"name": tool}
-	if len(arguments) > 0 {
-		given["arguments"] = arguments
-	}
-	if meta != nil {
-		given["_meta"] = meta
-	}
-	return s.request(ctx, "tools/call", given)
-}
-
-// Stateless reports whether the session is one without sessions of the protocol.
-func (s *Session) Stateless() bool { return s.era == EraStateless }
 
 // Read reads a resource. Its errors are those of [Session.Call].
 func (s *Session) Read(ctx context.Context, uri string) (jsonrpc.Message, error) {
@@ -315,11 +318,7 @@ func (s *Session) get(ctx context.Context, method string, given params, argument
 	if len(arguments) > 0 {
 		given["arguments"] = arguments
 	}
-	m, err := s.request(ctx, method, given)
-	if err == nil && s.era == EraStateless && jsontext.Word(jsontext.Member(m.Result, "resultType")) == "input_required" {
-		return jsonrpc.Message{}, errors.New("the server requires input before it answers, which is not supported here")
-	}
-	return m, err
+	return s.request(ctx, method, given)
 }
 
 // Catalog returns the server's description of itself from the start of the conversation,
@@ -333,24 +332,28 @@ func (s *Session) Catalog() catalog.Catalog {
 }
 
 // Listen handles messages that the server sends without a request, until ctx ends. If the
-// server ends first it returns an error that says how.
+// server's program ends first it returns an error that says how.
 func (s *Session) Listen(ctx context.Context) error {
-	for {
-		select {
-		case message := <-s.conn.unasked():
-			if reply := s.reply(message); reply != "" {
-				_ = s.conn.notify(ctx, reply) // a failure shows up as the end of the process or a timeout
-			}
-		case <-s.program.Gone():
-			end, _ := s.program.Ended()
-			return errors.New(end.String())
-		case <-ctx.Done():
-			return nil
+	gone := s.program().Gone()
+	ctx, cancel := context.WithCancel(ctx)
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		if s.era == EraSessions {
+			s.conn.listen(ctx)
 		}
+	}()
+	defer func() { cancel(); <-heard }()
+	select {
+	case <-gone:
+		end, _ := s.program().Ended()
+		return errors.New(end.String())
+	case <-ctx.Done():
+		return nil
 	}
 }
 
-// Close ends the session and waits for its process, if it has one.
+// Close ends the session.
 func (s *Session) Close() { s.conn.close() }
 
 // answers parses raw and returns the response to the request with an id, which is JSON. A
@@ -390,16 +393,6 @@ func (o *options) reply(raw []byte) string {
 		return string(jsonrpc.Answer(m.ID, params{}))
 	}
 	return string(jsonrpc.Refuse(m.ID, jsonrpc.MethodNotFound, o.refusal))
-}
-
-// logHealth records the messages of a probe as events.
-func (o *options) logHealth(dir evidence.Direction, message []byte) error {
-	if dir == evidence.ToServer {
-		o.events.Add(kindHealth, "asked", map[string]any{"raw": string(message)})
-	} else {
-		o.events.Add(kindHealth, "said", map[string]any{"raw": transport.Clip(message), "bytes": len(message)})
-	}
-	return nil
 }
 
 // parseOne parses raw and reports whether it is a valid message other than a batch.

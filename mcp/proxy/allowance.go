@@ -83,7 +83,7 @@ func (s *server) keepFromServer(raw []byte, asked bool) error {
 		cost *= 2 // the versions of server and agent may both be recorded
 	}
 	switch {
-	case !asked:
+	case !asked, s.isOwn():
 		s.allowed.unasked.Add(1)
 		if !s.allowed.fromServer.keep(cost) {
 			return errServerShare
@@ -124,7 +124,7 @@ func (a *allowance) keepFromAgent(raw []byte, answers int64) bool {
 // to the server's requests count only once there are more of them than messages from the
 // server, since a server can send requests without end.
 func (s *server) countMessage(in inbound) (why string) {
-	if len(in.raw) == 0 {
+	if len(in.raw) == 0 || s.isOwn() {
 		return ""
 	}
 	frames, answers := int64(1), int64(0)

@@ -27,6 +27,7 @@ type bridge struct {
 	sessions map[string]*stdioSession // by session id; nil while launching; guarded by mu
 	shared   *stdioSession            // for requests without a session; guarded by mu
 	launches int                      // guarded by mu
+	last     *stdioSession            // that has the newest process; guarded by mu
 }
 
 func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,11 +67,11 @@ func (b *bridge) get(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, text, status)
 		return
 	}
-	if !b.proxy.begin() {
+	if !b.part.begin() {
 		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer b.proxy.handlers.Done()
+	defer b.part.handlers.Done()
 	if r.Header.Get(headerLastEvent) != "" {
 		b.resumeStream(w, r, s)
 		return
@@ -189,10 +190,42 @@ func (b *bridge) session(session string) *stdioSession {
 	return nil
 }
 
-// endSession ends a session now; its process ends soon after.
+// endSession ends a session now; its process ends soon after. For the runner it waits for that. The
+// newest process of a server with Keep is kept.
 func (b *bridge) endSession(s *stdioSession) {
 	b.drop(s)
+	b.mu.Lock()
+	kept := b.Keep && b.last == s
+	b.mu.Unlock()
+	if kept {
+		s.free()
+		return
+	}
 	s.lines.Stop()
+	if b.isOwn() {
+		<-s.lines.Gone()
+	}
+}
+
+// keepNewest keeps the newest process of a server with Keep, for the runner.
+func (b *bridge) keepNewest() {
+	b.mu.Lock()
+	s := b.last
+	b.mu.Unlock()
+	if b.Keep && s != nil {
+		s.free()
+	}
+}
+
+// started notes the newest process, and ends the one before if its session is over.
+func (b *bridge) started(s *stdioSession) {
+	b.mu.Lock()
+	before := b.last
+	b.last = s
+	b.mu.Unlock()
+	if before != nil && before.isReleased() {
+		before.lines.Stop()
+	}
 }
 
 // drop removes a session.
@@ -239,9 +272,12 @@ func (b *bridge) launch(session string) (*stdioSession, error) {
 	}
 	s, err := startStdioSession(b, conn, session)
 	if err != nil {
-		b.events.Add("server_exit", fmt.Sprintf("did not start: %v", err), map[string]any{"conn": conn})
-		return nil, fmt.Errorf("server %q did not start: %w", b.Name, err)
+		if !b.isOwn() {
+			b.events.Add("server_exit", fmt.Sprintf("did not start: %v", err), map[string]any{"conn": conn})
+		}
+		return nil, &transport.StartError{Server: b.Name, Program: b.Upstream == nil, Err: err}
 	}
+	b.started(s)
 	return s, nil
 }
 
@@ -256,5 +292,5 @@ func (b *bridge) nextConn() (string, error) {
 		b.events.Add("limit", fmt.Sprintf("no more than %d processes may be started", b.proxy.limits.Launches), nil)
 		return "", errLaunches
 	}
-	return fmt.Sprintf("%s/%d", b.Name, launches+1), nil
+	return b.connName(launches + 1), nil
 }

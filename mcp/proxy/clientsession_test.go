@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"io"
 	"net/http"
@@ -69,7 +71,7 @@ func inquire(t *testing.T, s transport.Server) *client.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	q, err := client.Open(ctx, s)
+	q, err := client.Open(ctx, owned(t, newRecorder(), s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +104,9 @@ func TestInquiryWithoutSessions(t *testing.T) {
 	if h := <-a.seen; h.Get(headerName) != "complete" || h.Get(headerMethod) != methodCallTool || h.Get(headerVersion) != statelessVersion {
 		t.Errorf("headers %v", h)
 	}
-	if _, err := callNow(t, q, "input_required", ""); err == nil || !strings.Contains(err.Error(), "requires input") {
-		t.Errorf("a call that wants input: %v", err)
+	reply, err := callNow(t, q, "input_required", "")
+	if outcome, why := q.Outcome(reply); err != nil || outcome != evidence.OutcomeProtocolError || !strings.Contains(why, "requires input") {
+		t.Errorf("a call that wants input: %s, %q, %v", outcome, why, err)
 	}
 }
 
@@ -118,6 +121,61 @@ const shell = `while IFS= read -r line; do
   esac
   printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
 done`
+
+// After the agent, the runner goes on with the newest process of a server on stdio, in the agent's
+// session and with larger ids.
+func TestAttach(t *testing.T) {
+	const counting = `n=0; while IFS= read -r line; do
+  id=${line#*\"id\":}; id=${id%%,*}
+  case "$line" in
+  *initialize\"*) result='{"protocolVersion":"2025-11-25","serverInfo":{"name":"a","version":"1"}}' ;;
+  *tools/call*) n=$((n+1)); result='{"content":[],"n":'$n',"id":'$id'}' ;;
+  *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done`
+	for name, deleted := range map[string]bool{"open": false, "deleted by the agent": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, quick(), proxy.Server{Keep: true, Server: transport.Server{
+				Name: "s", Launch: launchCommand(t, func() *exec.Cmd { return exec.Command("sh", "-c", counting) }),
+			}})
+			b.open()
+			session := b.open()
+			b.post(session, `{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"x"}}`)
+			if deleted {
+				b.do(http.MethodDelete, "s", "", headerSession, session)
+				if got := b.post(session, `{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"name":"x"}}`); got.status != http.StatusNotFound {
+					t.Errorf("HTTP %d in a session that the agent deleted", got.status)
+				}
+			}
+			if err := b.proxy.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			last, ok := b.proxy.Attach("s")
+			if !ok {
+				t.Fatal("no process is kept")
+			}
+			q := client.Attach(b.proxy.Own("s"), last.Session, last.Version, last.LastID)
+			reply, err := callNow(t, q, "x", "")
+			if err != nil || string(reply.Result) != `{"content":[],"n":2,"id":42}` {
+				t.Errorf("%s, %v", reply.Result, err)
+			}
+			q.Close()
+			if _, err := callNow(t, q, "x", ""); !errors.Is(err, client.ErrExited) {
+				t.Errorf("after its end: %v", err)
+			}
+			if _, again := b.proxy.Attach("s"); again {
+				t.Error("one process is attached to twice")
+			}
+			for _, f := range b.rec.all() {
+				own := strings.HasPrefix(f.Conn, "runner/")
+				if own != (f.Sender == evidence.SenderRunner) {
+					t.Errorf("conversation %s has the sender %q", f.Conn, f.Sender)
+				}
+			}
+		})
+	}
+}
 
 // A process is asked again after it failed to answer in time, and says so when it has
 // ended.

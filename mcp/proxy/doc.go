@@ -1,5 +1,5 @@
-// Package proxy implements the MCP proxy between an agent and its servers. The agent
-// connects over streamable HTTP; servers are reached over stdio or HTTP. The proxy forwards
+// Package proxy implements the MCP proxy between an agent and its servers. The agent, like the
+// runner for its own sessions, connects over streamable HTTP; servers are reached over stdio or HTTP. The proxy forwards
 // the bytes that it receives, records every message, and parses only copies of them.
 //
 // Both sides are hostile. The agent may send anything over HTTP, and a server may write
@@ -61,6 +61,10 @@
 //   - passThrough, for a server on streamable HTTP. A proxiedRequest is one HTTP request
 //     from the agent. httpSessions tracks the unanswered requests of each httpSession.
 //
-// Both read an HTTP request into an inbound and its messages into an envelope, and count
+// Each server has a second handler for the runner's own sessions ([Proxy.Own]): the same, without
+// hidden tools, injections and the agent's limits. After [Proxy.Release] the runner goes on with the
+// agent's last conversation with a process ([Proxy.Attach]).
+//
+// Both kinds of handlers read an HTTP request into an inbound and its messages into an envelope, and count
 // traffic against the server's allowance.
 package proxy

@@ -96,7 +96,7 @@ func (hs *httpSessions) begin() (*httpSession, error) {
 		return nil, errSessions
 	}
 	hs.count++
-	return &httpSession{conversation: conversation{hs.server, fmt.Sprintf("%s/%d", hs.server.Name, hs.count)}, open: map[string][]*asked{}}, nil
+	return &httpSession{conversation: conversation{hs.server, hs.server.connName(hs.count)}, open: map[string][]*asked{}}, nil
 }
 
 // learn registers the session that a response opened, and removes one that has ended.

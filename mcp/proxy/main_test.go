@@ -162,6 +162,17 @@ func launchCommand(t testing.TB, command func() *exec.Cmd) transport.Launcher {
 	}
 }
 
+// owned returns a server as the runner reaches it through a proxy.
+func owned(t testing.TB, rec proxy.Recorder, s transport.Server) transport.Server {
+	p := proxy.New(rec, proxy.Limits{}, proxy.Server{Server: s})
+	t.Cleanup(func() {
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p.Own(s.Name)
+}
+
 // memoryRecorder is a Recorder that tests can look into.
 type memoryRecorder struct {
 	also proxy.Recorder // gets all frames too; may be nil

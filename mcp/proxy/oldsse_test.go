@@ -195,7 +195,7 @@ func TestEndpointEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up, e, own := eventsUpstream(t, "")
 			e.endpoint = strings.ReplaceAll(strings.ReplaceAll(test.endpoint, "OWNHOST", own.Listener.Addr().String()), "OWN", own.URL)
-			_, _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 20 * time.Second}, nil, false)
+			_, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 20 * time.Second}), nil, false)
 			if (err == nil) != test.ok || err != nil && !strings.Contains(err.Error(), "endpoint event is not followed") {
 				t.Errorf("probe: %v", err)
 			}
@@ -230,7 +230,7 @@ func TestEventsServerThatIsNone(t *testing.T) {
 			up.Events = true
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			_, _, err := client.Probe(ctx, newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 3 * time.Second}, nil, false)
+			_, _, err := client.Probe(ctx, newRecorder(), owned(t, newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 3 * time.Second}), nil, false)
 			if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "of+the+url") {
 				t.Errorf("%v", err)
 			}

@@ -129,7 +129,7 @@ func (x *proxiedRequest) run() *refusal {
 func (x *proxiedRequest) limit() context.CancelCauseFunc {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	x.ctx = ctx
-	stops := []func() bool{context.AfterFunc(x.proxy.serving, func() { cancel(errClosed) })}
+	stops := []func() bool{context.AfterFunc(x.part.serving, func() { cancel(errClosed) })}
 	if !x.isEndless() {
 		stops = append(stops, time.AfterFunc(x.Timeout, func() { cancel(errOverdue) }).Stop)
 	}

@@ -41,6 +41,9 @@ func (x *proxiedRequest) fail(err error) {
 	status, code, why := x.classify(cause)
 	text := x.describe(cause)
 	answers := x.recordUnanswered(why, code, text)
+	if fails(x.w, cause) {
+		return
+	}
 	if len(answers) != 1 {
 		answers = [][]byte{errorResponse(nil, code, text)}
 	}

@@ -69,24 +69,25 @@ func (b *bridge) sessionFor(r *http.Request, in inbound) (*stdioSession, *refusa
 	}
 	s, status, text := b.sessionOf(r)
 	if s == nil {
-		return nil, &refusal{status, codeInvalidRequest, text}
+		return nil, &refusal{status: status, code: codeInvalidRequest, text: text}
 	}
 	return s, nil
 }
 
 func refusalFor(err error) *refusal {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, errBusy), errors.Is(err, errInUse):
-		return &refusal{http.StatusTooManyRequests, codeTransport, err.Error()}
-	case errors.Is(err, errSessions), errors.Is(err, errLaunches), errors.Is(err, transport.ErrNoMemory):
-		return &refusal{http.StatusServiceUnavailable, codeTransport, err.Error()}
-	case errors.Is(err, errTimeout):
-		return &refusal{http.StatusGatewayTimeout, codeTimeout, err.Error()}
-	default:
-		return &refusal{http.StatusBadGateway, codeTransport, err.Error()}
 	}
+	no := &refusal{http.StatusBadGateway, codeTransport, err.Error(), err}
+	switch {
+	case errors.Is(err, errBusy), errors.Is(err, errInUse):
+		no.status = http.StatusTooManyRequests
+	case errors.Is(err, errSessions), errors.Is(err, errLaunches), errors.Is(err, transport.ErrNoMemory):
+		no.status = http.StatusServiceUnavailable
+	case errors.Is(err, errTimeout):
+		no.status, no.code = http.StatusGatewayTimeout, codeTimeout
+	}
+	return no
 }
 
 // forwardNotice forwards a POST without requests, which gets no answer.

@@ -3,12 +3,14 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/transport"
@@ -26,7 +28,7 @@ func TestProbe(t *testing.T) {
 	for server, want := range tests {
 		t.Run(server, func(t *testing.T) {
 			rec := newRecorder()
-			got, noDiscover, err := client.Probe(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, server)}, nil, true)
+			got, noDiscover, err := client.Probe(t.Context(), rec, owned(t, rec, transport.Server{Name: "s", Launch: launching(t, server)}), nil, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,8 +36,10 @@ func TestProbe(t *testing.T) {
 				t.Error(diff, noDiscover)
 			}
 			rec.event(t, "health")
-			if len(rec.all()) != 0 {
-				t.Error("a probe is no conversation of the agent's")
+			frames := rec.all()
+			agents := slices.ContainsFunc(frames, func(f evidence.Frame) bool { return f.Sender != evidence.SenderRunner })
+			if len(frames) == 0 || agents {
+				t.Errorf("%d frames; a probe is the runner's conversation, not the agent's", len(frames))
 			}
 		})
 	}
@@ -58,7 +62,7 @@ func TestProbeFails(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var stderr lockedBuffer
-			_, _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr}, nil, false)
+			_, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr}), nil, false)
 			var failed *client.Error
 			if !errors.As(err, &failed) || !errors.Is(err, tt.class) {
 				t.Fatalf("error: %v", err)

@@ -43,6 +43,8 @@ type Server struct {
 	Host   string      // host name; default Name
 	Tools  []string    // tools visible to the agent; nil for all
 	Inject []Injection // added to results sent to the agent
+	// Keep keeps the newest process of a server on stdio after [Proxy.Release], for the runner.
+	Keep bool
 	// Share limits the evidence of unsolicited messages from the server; nil for no limit.
 	Share *bounded.Budget
 }
@@ -57,101 +59,128 @@ var errClosed = errors.New("the proxy is closed")
 type Proxy struct {
 	limits  Limits
 	rec     Recorder
-	servers map[string]*server
+	servers map[string]*server // by host name
+	own     map[string]*server // for the runner's own sessions, by name
 	memory  *bounded.Budget
 	replay  *bounded.Budget
 
 	calls     atomic.Int64           // tool calls so far
 	overspent atomic.Pointer[string] // the first limit that the agent exceeded
 
-	ctx     context.Context // of all processes
-	cancel  context.CancelFunc
-	serving context.Context // ends when Close is called
+	ctx    context.Context // of all processes
+	cancel context.CancelFunc
+	agent  part
+	runner part
+}
+
+// part is what the proxy does for the agent, or for the runner.
+type part struct {
+	serving context.Context // ends when the part is closed
 	shut    context.CancelFunc
-	drained chan struct{} // closed when, after Close, all processes have ended
+	drained chan struct{} // closed when, after that, all processes have ended
 	done    chan struct{} // closed when all handlers have returned too
+	once    sync.Once
 
 	mu       sync.Mutex
 	closed   bool                       // guarded by mu
 	sessions map[*stdioSession]struct{} // sessions that have a process; guarded by mu
 	handlers sync.WaitGroup             // Add guarded by mu
-	once     sync.Once
+}
+
+func (t *part) open(ctx context.Context) {
+	t.serving, t.shut = context.WithCancel(ctx)
+	t.drained, t.done = make(chan struct{}), make(chan struct{})
+	t.sessions = map[*stdioSession]struct{}{}
 }
 
 // New returns a proxy for servers with different host names. Servers are started on demand.
 // The caller must call [Proxy.Close] to end their processes.
 func New(rec Recorder, limits Limits, servers ...Server) *Proxy {
 	p := &Proxy{
-		limits:   limits.withDefaults(),
-		rec:      rec,
-		servers:  make(map[string]*server, len(servers)),
-		drained:  make(chan struct{}),
-		done:     make(chan struct{}),
-		sessions: map[*stdioSession]struct{}{},
+		limits:  limits.withDefaults(),
+		rec:     rec,
+		servers: make(map[string]*server, len(servers)),
+		own:     make(map[string]*server, len(servers)),
 	}
 	p.memory = bounded.NewBudget(p.limits.Memory)
 	p.replay = bounded.NewBudget(p.limits.Replay)
 	for _, s := range servers {
 		s.Server = s.Server.WithDefaults()
-		p.servers[s.hostKey()] = newServer(p, s)
+		p.servers[s.hostKey()] = newServer(p, s, &p.agent)
+		p.own[s.Name] = newServer(p, Server{Server: s.Server, Host: s.Host, Share: s.Share}, &p.runner)
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.serving, p.shut = context.WithCancel(p.ctx)
+	p.agent.open(p.ctx)
+	p.runner.open(p.ctx)
 	return p
 }
 
-// begin reports whether the proxy is open. If so, the caller must call p.handlers.Done when
-// it is finished.
-func (p *Proxy) begin() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
+// begin reports whether the part is open. If so, the caller must call t.handlers.Done when it is
+// finished.
+func (t *part) begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
 		return false
 	}
-	p.handlers.Add(1)
+	t.handlers.Add(1)
 	return true
 }
 
-// adopt registers s to be ended by Close. If the proxy is already closed it stops s at
-// once.
-func (p *Proxy) adopt(s *stdioSession) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sessions[s] = struct{}{}
-	if p.closed {
+// adopt registers s to be ended with the part. If the part is already closed it stops s at once.
+func (t *part) adopt(s *stdioSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sessions[s] = struct{}{}
+	if t.closed {
 		s.lines.Stop()
 	}
 }
 
-func (p *Proxy) forget(s *stdioSession) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.sessions, s)
+func (t *part) forget(s *stdioSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.sessions, s)
 }
 
-// Close ends every process: it closes stdin, then sends SIGTERM and then SIGKILL, each
-// after [transport.Server].Grace. Requests in flight are answered with an error. Close returns when
-// all processes have ended and been recorded; if ctx ends first, it kills the remaining
-// ones and returns ctx's error. It may be called more than once.
+// Release ends what the proxy does for the agent: requests in flight are answered with an error, and
+// every process is ended, except the newest of each server with Keep. It returns when all
+// others have ended and been recorded; if ctx ends first, it kills them and returns ctx's error.
+func (p *Proxy) Release(ctx context.Context) error {
+	for _, s := range p.servers {
+		if b, ok := s.handler.(*bridge); ok {
+			b.keepNewest()
+		}
+	}
+	return p.agent.close(ctx)
+}
+
+// Close calls [Proxy.Release] and ends all other processes: it closes stdin, then sends SIGTERM and
+// then SIGKILL, each after [transport.Server].Grace. It may be called more than once.
 func (p *Proxy) Close(ctx context.Context) error {
-	p.mu.Lock()
-	p.closed = true
-	for s := range p.sessions {
+	defer p.cancel()
+	return errors.Join(p.Release(ctx), p.runner.close(ctx))
+}
+
+// close ends every process and request of the part.
+func (t *part) close(ctx context.Context) error {
+	t.mu.Lock()
+	t.closed = true
+	for s := range t.sessions {
 		s.lines.Stop()
 	}
-	p.mu.Unlock()
-	p.shut()
-	p.once.Do(func() { go p.finish() })
+	t.mu.Unlock()
+	t.shut()
+	t.once.Do(func() { go t.finish() })
 
-	defer p.cancel()
 	select {
-	case <-p.done:
+	case <-t.done:
 		return nil
 	case <-ctx.Done():
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for s := range p.sessions {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.sessions {
 		s.lines.Kill()
 	}
 	return fmt.Errorf("proxy: close: %w", context.Cause(ctx))
@@ -159,25 +188,25 @@ func (p *Proxy) Close(ctx context.Context) error {
 
 // finish waits for all processes and handlers. Handlers that are still running may start a
 // process after the first round.
-func (p *Proxy) finish() {
-	defer close(p.done)
-	p.drain()
-	close(p.drained)
-	p.handlers.Wait()
-	p.drain()
+func (t *part) finish() {
+	defer close(t.done)
+	t.drain()
+	close(t.drained)
+	t.handlers.Wait()
+	t.drain()
 }
 
-func (p *Proxy) drain() {
-	for s := p.anySession(); s != nil; s = p.anySession() {
+func (t *part) drain() {
+	for s := t.anySession(); s != nil; s = t.anySession() {
 		<-s.lines.Gone()
-		p.forget(s)
+		t.forget(s)
 	}
 }
 
-func (p *Proxy) anySession() *stdioSession {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for s := range p.sessions {
+func (t *part) anySession() *stdioSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.sessions {
 		return s
 	}
 	return nil
@@ -214,7 +243,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 		defer close(stopped)
 		select {
 		case <-ctx.Done():
-		case <-p.drained:
+		case <-p.agent.drained:
 		case <-failed:
 		}
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)

@@ -16,16 +16,17 @@ import (
 // not a message counts against the allowance and is recorded as an event. It fails if the
 // server has exceeded its allowance.
 func (s *stdioSession) receive(line []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.bridge.allowed.fromServer.take(1, int64(len(line))) {
 		return transport.ErrFlooded
 	}
 	env, err := hear(line)
 	if err != nil {
 		s.bridge.events.Add("stdout_noise", transport.Clip(line), map[string]any{"conn": s.conn, "bytes": len(line)})
+		s.lines.AddNoise(line)
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.spoke = true
 	s.claim(env)
 	answers := env.of(response)

@@ -23,6 +23,7 @@ import (
 type server struct {
 	Server
 	proxy   *Proxy
+	part    *part        // whom it serves
 	handler http.Handler // a bridge or a passThrough
 	stderr  *bounded.Head
 	events  *transport.Events
@@ -33,8 +34,11 @@ type server struct {
 	refused sync.Mutex // held to record a refused request and its answer consecutively
 }
 
-func newServer(p *Proxy, s Server) *server {
-	srv := &server{Server: s, proxy: p, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share)}
+func newServer(p *Proxy, s Server, whom *part) *server {
+	srv := &server{Server: s, proxy: p, part: whom, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share)}
+	if srv.isOwn() {
+		srv.allowed = newAllowance(s, nil)
+	}
 	srv.events = transport.NewEvents(p.rec, s.Name)
 	srv.stderr = s.StderrSink(srv.events, "limit")
 	if s.Streamable() {
@@ -43,6 +47,18 @@ func newServer(p *Proxy, s Server) *server {
 		srv.handler = &bridge{server: srv, sessions: map[string]*stdioSession{}}
 	}
 	return srv
+}
+
+// isOwn reports whether the server is that of the runner's own sessions.
+func (s *server) isOwn() bool { return s.part == &s.proxy.runner }
+
+// connName returns the name of a conversation.
+func (s *server) connName(number int) string {
+	name := fmt.Sprintf("%s/%d", s.Name, number)
+	if s.isOwn() {
+		name = string(evidence.SenderRunner) + "/" + name
+	}
+	return name
 }
 
 // serveHTTP serves the server's endpoint.
@@ -62,6 +78,9 @@ type conversation struct {
 
 func (c conversation) record(f evidence.Frame) {
 	f.Server, f.Conn = c.server.Name, c.conn
+	if c.server.isOwn() {
+		f.Sender = evidence.SenderRunner
+	}
 	c.server.proxy.rec.Frame(f)
 	if f.Dir == evidence.ToClient && !utf8.Valid(f.Raw) {
 		c.server.notUTF8.Do(func() {
@@ -76,13 +95,14 @@ func (c conversation) note(kind, message string) {
 }
 
 // unsent returns the conversation of messages that reached no process.
-func (s *server) unsent() conversation { return conversation{s, s.Name + "/0"} }
+func (s *server) unsent() conversation { return conversation{s, s.connName(0)} }
 
 // refusal is the error response to a request that is not forwarded.
 type refusal struct {
 	status int // HTTP
 	code   int // JSON-RPC
 	text   string
+	err    error // the reason, for the runner; nil if text is all of it
 }
 
 // receive reads a request's body, parses it, counts it and forwards its messages. If the body
@@ -94,11 +114,11 @@ func (s *server) receive(w http.ResponseWriter, r *http.Request, parse func(raw 
 	if !ok {
 		return
 	}
-	if !s.proxy.begin() {
+	if !s.part.begin() {
 		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer s.proxy.handlers.Done()
+	defer s.part.handlers.Done()
 	in := inbound{ctx: r.Context(), raw: body.Bytes, peer: peerOf(r)}
 	var no *refusal
 	in.env, no = parse(in.raw)
@@ -150,15 +170,15 @@ func (s *server) parseStrict(raw []byte) (envelope, *refusal) {
 	switch {
 	case errors.Is(err, jsonrpc.ErrNotJSON):
 		s.events.Add("gap", "the agent sent what is not JSON", map[string]any{"bytes": len(raw)})
-		return envelope{}, &refusal{http.StatusBadRequest, codeParse, "Parse error: the body is not JSON"}
+		return envelope{}, &refusal{status: http.StatusBadRequest, code: codeParse, text: "Parse error: the body is not JSON"}
 	case err != nil:
 		s.events.Add("gap", "the agent sent what is "+err.Error(), nil)
-		return envelope{}, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: the body is " + err.Error()}
+		return envelope{}, &refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "Invalid request: the body is " + err.Error()}
 	case env.ambiguous():
 		s.events.Add("gap", "the agent sent a message with a duplicate key, or a key in the wrong case", nil)
-		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: the envelope has a duplicate key, or a key in the wrong case"}
+		return env, &refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "Invalid request: the envelope has a duplicate key, or a key in the wrong case"}
 	case repeatsID(env):
-		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: two requests in the batch have the same id"}
+		return env, &refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "Invalid request: two requests in the batch have the same id"}
 	}
 	return env, nil
 }
@@ -181,6 +201,9 @@ func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
 		why = evidence.SyntheticExpired
 	}
 	answers := s.recordRefusal(in, s.unsent().record, why, no.code, func(message) string { return no.text })
+	if fails(w, no.err) {
+		return
+	}
 	if len(answers) != 1 {
 		answers = [][]byte{errorResponse(nil, no.code, no.text)}
 	}
@@ -282,7 +305,7 @@ func (s *server) write(w http.ResponseWriter, status int, raw []byte) {
 // and returns a function that reports their end.
 func (s *server) watchCalls(in inbound) (over func()) {
 	watcher, ok := s.proxy.rec.(Watcher)
-	if !ok {
+	if !ok || s.isOwn() {
 		return func() {}
 	}
 	var under []func()

@@ -54,13 +54,13 @@ func (b *bridge) checkSessionless(h http.Header, in inbound) *refusal {
 	m := env.messages[0]
 	switch {
 	case env.batch:
-		return &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: this protocol version has no batches"}
+		return &refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "Invalid request: this protocol version has no batches"}
 	case m.kind == response:
-		return &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: clients send no responses in this protocol version"}
+		return &refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "Invalid request: clients send no responses in this protocol version"}
 	case m.kind == notification:
 		return nil // there are no header rules for notifications
 	case m.version == "":
-		return &refusal{http.StatusBadRequest, codeInvalidParams, "Invalid params: _meta lacks " + metaVersion}
+		return &refusal{status: http.StatusBadRequest, code: codeInvalidParams, text: "Invalid params: _meta lacks " + metaVersion}
 	}
 	for _, pair := range []struct {
 		header, body string
@@ -99,7 +99,7 @@ func (b *bridge) checkMirrored(h http.Header, raw []byte, m message) *refusal {
 }
 
 func headerMismatch(what string) *refusal {
-	return &refusal{http.StatusBadRequest, codeHeaderMismatch, "Header mismatch: " + what}
+	return &refusal{status: http.StatusBadRequest, code: codeHeaderMismatch, text: "Header mismatch: " + what}
 }
 
 // mirroredName returns the value that Mcp-Name must have, or "" if the method needs none.

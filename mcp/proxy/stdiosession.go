@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type stdioSession struct {
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
 	over    bool                 // the process has ended; guarded by mu
 	spoke   bool                 // the server has sent a message; guarded by mu
+	lastID  int64                // the largest id of the client's requests that is an integer; guarded by mu
+	freed   bool                 // free was called; guarded by mu
 
 	streams    map[uint64]*exchange // in flight, by stream number; guarded by mu
 	lastStream uint64               // guarded by mu
@@ -76,7 +79,7 @@ func startStdioSession(b *bridge, conn, session string) (*stdioSession, error) {
 		return nil, err
 	}
 	s.lines = lines
-	p.adopt(s)
+	b.part.adopt(s)
 	close(started)
 	return s, nil
 }
@@ -156,8 +159,11 @@ func (s *stdioSession) wake() {
 }
 
 func (s *stdioSession) begin(ex *exchange, in inbound) {
-	for key := range ex.open {
+	for key, id := range ex.open {
 		s.pending[key] = ex
+		if n, err := strconv.ParseInt(string(id.Raw), 10, 64); err == nil && n < maxID {
+			s.lastID = max(s.lastID, n)
+		}
 	}
 	s.order = append(s.order, ex)
 	s.lastStream++
@@ -168,6 +174,36 @@ func (s *stdioSession) begin(ex *exchange, in inbound) {
 		ex.limit = s.limit(in)
 		ex.timer = time.AfterFunc(ex.limit, func() { s.expire(ex) })
 	}
+}
+
+// maxID is an id that no client reaches by counting. The runner goes on after ids below it.
+const maxID = 1 << 52
+
+// free ends what the agent has of a process that is kept for the runner.
+func (s *stdioSession) free() {
+	s.bridge.part.forget(s)
+	s.bridge.proxy.runner.adopt(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.freed = true
+	for len(s.order) > 0 {
+		ex := s.order[0]
+		s.recordLeft(ex)
+		s.answerRest(ex, evidence.SyntheticTransport, codeTransport, fmt.Sprintf("the session with server %q is over", s.bridge.Name))
+	}
+	s.own.queue.close()
+	if s.own.holder == nil {
+		s.own.queue.discard()
+	}
+	if s.replay != nil {
+		s.replay.close()
+	}
+}
+
+func (s *stdioSession) isReleased() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.freed
 }
 
 // limit returns the time limit of a request: that for the start of a process if it opens the
@@ -306,8 +342,8 @@ func (s *stdioSession) abandon(ex *exchange) {
 // expire answers the unanswered requests of ex with a timeout. In revisions without
 // sessions it also cancels the requests at the server.
 func (s *stdioSession) expire(ex *exchange) {
-	reason := fmt.Sprintf("server %q did not answer within %v", s.bridge.Name, ex.limit)
 	s.mu.Lock()
+	reason := fmt.Sprintf("server %q did not answer within %v", s.bridge.Name, ex.limit)
 	given := s.answerRest(ex, evidence.SyntheticTimeout, codeTimeout, reason)
 	if s.isShared() {
 		s.recordCancel(given, evidence.SyntheticTimeout, reason)
@@ -349,8 +385,9 @@ func (s *stdioSession) cancelOnStdio(given []jsonrpc.ID, reason string) {
 
 // end is called once, after the process has ended and all its output was routed.
 func (s *stdioSession) end(e transport.Ending) {
-	text := fmt.Sprintf("server %q %s", s.bridge.Name, e)
 	s.mu.Lock()
+	text := fmt.Sprintf("server %q %s", s.bridge.Name, e)
+	in, b := s.conversation, s.bridge
 	s.over = true
 	for len(s.order) > 0 {
 		ex := s.order[0]
@@ -370,20 +407,23 @@ func (s *stdioSession) end(e transport.Ending) {
 		s.replay.close()
 	}
 
-	s.bridge.drop(s)
+	b.drop(s)
 	if errors.Is(e.Err, transport.ErrTooLong) || errors.Is(e.Err, transport.ErrNoMemory) || errors.Is(e.Err, transport.ErrFlooded) {
 		e.Cause = e.Err
 	}
 	switch {
 	case errors.Is(e.Cause, transport.ErrFlooded):
-		s.note("limit", "the server was ended: "+e.Cause.Error())
+		in.note("limit", "the server was ended: "+e.Cause.Error())
 	case e.Cause != nil:
-		s.note("limit", "the server was ended: its message was "+e.Cause.Error())
+		in.note("limit", "the server was ended: its message was "+e.Cause.Error())
 	}
-	data := e.Data()
-	data["conn"] = s.conn
-	s.bridge.events.Add("server_exit", e.String(), data)
-	s.bridge.proxy.forget(s)
+	if !b.isOwn() { // the runner's own sessions say how their process ended
+		data := e.Data()
+		data["conn"] = in.conn
+		b.events.Add("server_exit", e.String(), data)
+	}
+	b.proxy.agent.forget(s)
+	b.proxy.runner.forget(s)
 }
 
 func (s *stdioSession) recordClient(in inbound) {

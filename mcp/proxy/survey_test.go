@@ -53,7 +53,7 @@ func (l listing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // inspecting opens a conversation that is recorded.
 func inspecting(t *testing.T, rec proxy.Recorder, s transport.Server) *client.Session {
 	t.Helper()
-	q, err := client.Inspect(t.Context(), rec, s)
+	q, err := client.Inspect(t.Context(), owned(t, rec, s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestClippedSecret(t *testing.T) {
 // While nothing is asked, what a server asks is refused and recorded, and its end is told.
 func TestListen(t *testing.T) {
 	rec := newRecorder()
-	q, err := client.Inspect(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, "scripted"), Grace: quick().grace})
+	q, err := client.Inspect(t.Context(), owned(t, rec, transport.Server{Name: "s", Launch: launching(t, "scripted"), Grace: quick().grace}))
 	if err != nil {
 		t.Fatal(err)
 	}

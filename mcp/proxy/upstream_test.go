@@ -221,7 +221,7 @@ func TestProbeOverHTTP(t *testing.T) {
 			if test.class == client.ErrNoAnswer {
 				start = time.Second
 			}
-			info, _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Upstream: up, Start: start}, test.tools, false)
+			info, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), transport.Server{Name: "s", Upstream: up, Start: start}), test.tools, false)
 			if test.class == nil {
 				if err != nil || info.Name != "n" || info.Protocol != "2025-06-18" {
 					t.Errorf("%+v, %v", info, err)
@@ -243,11 +243,11 @@ func TestProbeOverHTTP(t *testing.T) {
 // A tool that the server lacks is told for stdio too.
 func TestProbeForToolsOverStdio(t *testing.T) {
 	t.Parallel()
-	_, _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Launch: launching(t, "mcpgo")}, []string{"echo", "ecko"}, false)
+	_, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), transport.Server{Name: "s", Launch: launching(t, "mcpgo")}), []string{"echo", "ecko"}, false)
 	if !errors.Is(err, client.ErrTools) || !strings.Contains(err.Error(), `names "ecko"; the server has "count", "echo"`) {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Launch: launching(t, "mcpgo")}, []string{"echo"}, false); err != nil {
+	if _, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), transport.Server{Name: "s", Launch: launching(t, "mcpgo")}), []string{"echo"}, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -262,7 +262,7 @@ func TestResidentThatEnds(t *testing.T) {
 	}
 	where, _ := url.Parse("http://localhost:1/mcp")
 	up := &transport.Upstream{URL: where, Process: r, Transport: &http.Transport{}}
-	_, _, err = client.Probe(t.Context(), rec, transport.Server{Name: "s", Upstream: up}, nil, false)
+	_, _, err = client.Probe(t.Context(), rec, owned(t, rec, transport.Server{Name: "s", Upstream: up}), nil, false)
 	var failed *client.Error
 	if !errors.As(err, &failed) || failed.Class != client.ErrExited || failed.Exit == nil || failed.Exit.Code != 7 || !strings.Contains(err.Error(), "cannot open database") {
 		t.Errorf("%v", err)
@@ -322,7 +322,7 @@ func TestRealServersOverHTTP(t *testing.T) {
 			up, _ := remoteOf(t, test.handler.ServeHTTP)
 			up.URL.Path, up.URL.RawQuery, up.Events = test.path, "", test.events
 			server := proxy.Server{Server: transport.Server{Name: "s", Upstream: up}, Tools: []string{"echo", "sample"}}
-			if _, _, err := client.Probe(t.Context(), newRecorder(), server.Server, server.Tools, false); err != nil {
+			if _, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), server.Server), server.Tools, false); err != nil {
 				t.Fatal(err)
 			}
 			b := newBench(t, quick(), server)
@@ -366,7 +366,7 @@ func TestProbeWhereNobodyListens(t *testing.T) {
 			t.Parallel()
 			dialer := &http.Transport{DisableKeepAlives: true}
 			up := &transport.Upstream{URL: target, Transport: dialer, Remote: test.remote}
-			_, _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 4 * time.Second}, nil, false)
+			_, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 4 * time.Second}), nil, false)
 			if !errors.Is(err, test.class) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v", err)
 			}

@@ -61,7 +61,7 @@ func Open(ctx context.Context, s Server, launch Launcher, h Handler) (*Lines, er
 		return nil, err
 	}
 	k := &Lines{
-		Program: Program{output: h.Stderr, gone: make(chan struct{})},
+		Program: Program{output: h.Stderr, noise: &bounded.Ends{Head: 512, Tail: 512}, gone: make(chan struct{})},
 		proc:    proc,
 		in:      make(chan outgoing),
 		held:    h.Memory,

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,18 @@ import (
 // ended when ctx is done.
 type Launcher func(ctx context.Context) (process.Process, error)
 
-// ErrRetained reports that the proxy has released a process that continues to run for
-// graders.
-var ErrRetained = errors.New("is kept for graders")
+// StartError is the error of a [Launcher]: a program or an HTTP+SSE session did not start.
+type StartError struct {
+	Server  string
+	Program bool
+	Err     error
+}
+
+func (e *StartError) Error() string {
+	return fmt.Sprintf("server %q did not start: %v", e.Server, e.Err)
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
 
 // ErrEnded is returned for messages to a process that has ended.
 var ErrEnded = errors.New("the server's process has ended")
@@ -40,8 +50,6 @@ func (e Ending) String() string {
 	switch {
 	case errors.Is(e.Err, errHungUp):
 		how = "was left: " + errHungUp.Error()
-	case errors.Is(e.Err, ErrRetained):
-		how = ErrRetained.Error()
 	case e.Err != nil:
 		how = "is lost: " + e.Err.Error()
 	}
@@ -71,6 +79,7 @@ func (e Ending) Data() map[string]any {
 // that the runner does not manage: it has no output and does not end.
 type Program struct {
 	output *bounded.Ends
+	noise  *bounded.Ends // nil if its stdout carries no messages
 	gone   chan struct{} // closed once it has ended and this was reported
 	end    Ending        // set before gone is closed
 }
@@ -83,6 +92,17 @@ func (p *Program) Output() string {
 	}
 	return p.output.String()
 }
+
+// Noise returns the beginning and the end of what the program wrote to stdout that is no message.
+func (p *Program) Noise() string {
+	if p == nil || p.noise == nil {
+		return ""
+	}
+	return p.noise.String()
+}
+
+// AddNoise adds a line to [Program.Noise].
+func (p *Program) AddNoise(line []byte) { _, _ = p.noise.Write(append(bytes.Clone(line), '\n')) }
 
 // Gone returns a channel that is closed when the program has ended and this was reported.
 func (p *Program) Gone() <-chan struct{} {

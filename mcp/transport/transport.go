@@ -5,8 +5,8 @@
 // Servers are hostile. A [Lines] or a reader of this package holds one message of limited
 // size at a time, accounted for in a shared budget.
 //
-// The package knows no methods and no sessions: package client implements the runner's own
-// sessions, and package proxy the agent's.
+// The package knows no methods and no sessions: package proxy uses it for all sessions, and package
+// client is the other end of those of the runner and the built-in agents.
 package transport
 
 import (

@@ -31,6 +31,9 @@ type Upstream struct {
 	Events bool
 	// Process is the server's program, or nil if the runner does not manage it.
 	Process *Resident
+	// Running returns the program that the runner's own session talks to, which may have ended
+	// or be nil. It is nil for an agent.
+	Running func() *Program
 }
 
 // Barred is an error of a Transport that never connects to the server, however often it is

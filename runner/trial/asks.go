@@ -12,10 +12,10 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -24,7 +24,10 @@ import (
 const maxAnswer = 1 << 20
 
 // asker is the phase in which graders call servers and read their files.
-type asker struct{ *stage }
+type asker struct {
+	*stage
+	proxy *proxy.Proxy // nil if servers cannot be called
+}
 
 // askAll makes the calls and reads the files that graders ask for, in order. It runs after the
 // agent has stopped and its sessions are closed.
@@ -34,7 +37,6 @@ func (a asker) askAll(ctx context.Context) error {
 		for _, session := range sessions {
 			session.close()
 		}
-		a.servers.closeRetained()
 	}()
 	for _, ask := range a.asks(evidence.StepCall, evidence.StepFiles) {
 		var answer any
@@ -76,30 +78,29 @@ func (q *serverSession) close() {
 
 // open opens the session. If the server starts a process per session, it continues with the
 // process of the agent's last session.
-func (q *serverSession) open(ctx context.Context, to *server) {
+func (q *serverSession) open(ctx context.Context, p *proxy.Proxy, to *server) {
 	if q.session != nil || q.failed != nil {
 		return
 	}
 	q.process = evidence.ProcessServer
-	s := to.proxied.Server
-	if to.retained != nil {
-		if kept := to.retained.take(); kept != nil {
+	if to.proxied.Keep {
+		q.process = evidence.ProcessNew
+		if last, ok := p.Attach(to.plan.Name); ok {
 			q.process = evidence.ProcessLast
-			q.session, q.failed = to.retained.resume(ctx, kept)
+			q.session = client.Attach(p.Own(to.plan.Name), last.Session, last.Version, last.LastID)
 			return
 		}
-		q.process, s = evidence.ProcessNew, to.retained.server.Server
 	}
-	q.session, q.failed = client.Open(ctx, s)
+	q.session, q.failed = client.Open(ctx, p.Own(to.plan.Name))
 }
 
 // ask makes one call.
 func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk) (*evidence.CallAnswer, error) {
 	to := a.servers.find(what.Server)
-	if to == nil || to.proxied.Name == "" {
+	if to == nil || a.proxy == nil {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	q.open(ctx, to)
+	q.open(ctx, a.proxy, to)
 	if q.failed != nil {
 		return &evidence.CallAnswer{Process: q.process, Outcome: evidence.OutcomeTransportError, Message: q.failed.Error()}, nil
 	}
@@ -110,24 +111,24 @@ func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk)
 		return nil, fmt.Errorf("%w: server %q answered to %s with %d bytes, and at most %d are kept", errUnanswered, what.Server, what.Tool, size, maxAnswer)
 	}
 	answer := &evidence.CallAnswer{Process: q.process, Result: reply.Result, Error: reply.Error}
-	answer.Outcome, answer.Message = outcomeOf(ctx, reply, err)
+	answer.Outcome, answer.Message = outcomeOf(ctx, q.session, reply, err)
 	return answer, nil
 }
 
-// outcomeOf returns the outcome of a request of the runner, and a message if it was not
-// answered. ctx is the request's context.
-func outcomeOf(ctx context.Context, reply jsonrpc.Message, err error) (outcome evidence.Outcome, why string) {
+// outcomeOf returns the outcome of a request of the runner in a session, and a message unless the
+// answer says it. ctx is the request's context.
+func outcomeOf(ctx context.Context, q *client.Session, reply jsonrpc.Message, err error) (outcome evidence.Outcome, why string) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return evidence.OutcomeTimeout, context.Cause(ctx).Error()
 	case err != nil:
 		return evidence.OutcomeTransportError, err.Error()
-	case len(reply.Error) > 0:
-		return evidence.OutcomeProtocolError, ""
-	case string(jsontext.Member(reply.Result, "isError")) == "true":
-		return evidence.OutcomeToolError, ""
 	}
-	return evidence.OutcomeOK, ""
+	outcome, why = q.Outcome(reply)
+	if len(reply.Error) > 0 {
+		why = ""
+	}
+	return outcome, why
 }
 
 // readPath reads one path in a server's container.

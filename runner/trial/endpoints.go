@@ -76,7 +76,7 @@ func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *ga
 	}
 	e.proxy = proxy.New(rec, proxy.Limits{Calls: e.plan.Agent.MaxCalls, Share: e.shares.Agent}, e.servers...)
 	if err := e.open(ctx, s.sandbox, rec, allowed); err != nil {
-		return nil, errors.Join(err, e.drain(ctx))
+		return nil, errors.Join(err, e.close(ctx))
 	}
 	return e, nil
 }
@@ -134,7 +134,8 @@ func (e *endpoints) findServers(ctx context.Context, sb sandbox.Sandbox, places 
 }
 
 // drain closes the agent's connections to hosts outside and to models, and waits until servers
-// have finished and all answers are recorded. Only the first call has an effect.
+// have finished and all answers are recorded. Processes that graders ask run on until close. Only
+// the first call has an effect.
 func (e *endpoints) drain(ctx context.Context) (err error) {
 	e.draining.Do(func() {
 		if e.outlet != nil {
@@ -145,10 +146,15 @@ func (e *endpoints) drain(ctx context.Context) (err error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
-		err = e.proxy.Close(ctx)
+		err = e.proxy.Release(ctx)
 		e.serving.Wait()
 	})
 	return err
+}
+
+// close drains the endpoints and ends all processes.
+func (e *endpoints) close(ctx context.Context) error {
+	return errors.Join(e.drain(ctx), closeProxy(ctx, e.proxy))
 }
 
 // recordRefusals blames the agent for limits that it exceeded, and records which API keys were rejected

@@ -44,8 +44,8 @@ func runHooks(ctx context.Context, s *stage, down *teardown) error {
 	if err != nil {
 		return err
 	}
-	down.add(part{stop: e.drain})
-	return errors.Join(hooks{s, e.addresses}.before(ctx), e.drain(ctx))
+	down.add(part{stop: e.close})
+	return errors.Join(hooks{s, e.addresses}.before(ctx), e.close(ctx))
 }
 
 // before runs the hooks before the agent. It fails if a hook with error_on_fail fails.

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/finding"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -85,8 +86,10 @@ func (l *serverInspection) inspect(ctx context.Context, r *recording, down *tear
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
 	defer meter{s}.measure(ctx, nil)
 	if err == nil {
+		p := proxy.New(r.rec, proxy.Limits{}, h.server(logs.output(planned.Name)))
+		defer func() { _ = closeProxy(ctx, p) }()
 		var q *client.Session
-		if q, err = client.Inspect(ctx, r.rec, h.server(logs.output(planned.Name)).Server); err == nil {
+		if q, err = client.Inspect(ctx, p.Own(planned.Name)); err == nil {
 			defer q.Close()
 			l.readCatalog(ctx, q)
 			return context.Cause(ctx)
@@ -151,7 +154,7 @@ func (l *serverInspection) exercise(ctx context.Context, q *client.Session, e in
 	if len(reply.Error) > 0 {
 		a.Answer = reply.Error
 	}
-	a.Outcome, a.Message = outcomeOf(ctx, reply, err)
+	a.Outcome, a.Message = outcomeOf(ctx, q, reply, err)
 	a.Message = l.clean().text(a.Message)
 	if len(a.Answer) > 0 { // empty if the server did not answer
 		a.Findings = finding.InResult(e.What, e.Name, a.Answer)

@@ -30,9 +30,12 @@ type observer struct {
 	sender   evidence.Sender
 }
 
-// Frame implements proxy.Recorder.
+// Frame implements proxy.Recorder. Messages of the runner may hold canaries.
 func (o observer) Frame(f evidence.Frame) int64 {
-	f.Sender, f.Conn = o.sender, o.conn(f.Conn)
+	if f.Sender == evidence.SenderRunner {
+		return o.Recorder.Frame(f)
+	}
+	f.Sender, f.Conn = cmp.Or(o.sender, evidence.SenderAgent), o.conn(f.Conn)
 	number := o.Recorder.Frame(f)
 	o.canaries.frame(f, number)
 	return number

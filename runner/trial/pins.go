@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -40,9 +41,9 @@ func (u pinDifference) String() string {
 }
 
 // listTools compares a server's catalog with its pin, in a session of the runner.
-func (l *serverStarter) listTools(ctx context.Context, h *runningServer) pinDifference {
+func (l *serverStarter) listTools(ctx context.Context, s plan.Server, p *proxy.Proxy) pinDifference {
 	clean := cleaner{l.o.Secrets}
-	q, err := client.Open(ctx, h.server(l.output(h.plan.Name)).Server)
+	q, err := client.Open(ctx, p.Own(s.Name))
 	if err != nil {
 		return pinDifference{unknown: clean.error(err)}
 	}
@@ -54,7 +55,7 @@ func (l *serverStarter) listTools(ctx context.Context, h *runningServer) pinDiff
 			unknown = append(unknown, fmt.Sprintf("%s: %s", list.Kind, list.Partial))
 		}
 	}
-	return pinDifference{h.plan.Pin.Differences(o), strings.Join(unknown, "; ")}
+	return pinDifference{s.Pin.Differences(o), strings.Join(unknown, "; ")}
 }
 
 // comparePins records which servers differ from their pins. It fails if the pin of one is

@@ -245,9 +245,13 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = client.Probe(t.Context(), &reported{}, transport.Server{
+		p := proxy.New(&reported{}, proxy.Limits{}, proxy.Server{Server: transport.Server{
 			Name: "far", Start: time.Minute, Upstream: &transport.Upstream{URL: where, Transport: dialer, Remote: true},
-		}, nil, false)
+		}})
+		_, _, err = client.Probe(t.Context(), &reported{}, p.Own("far"), nil, false)
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 		if err == nil || err.Error() != want && (allowed == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}

@@ -32,9 +32,8 @@ type servers struct {
 // server is one of a trial's servers.
 type server struct {
 	*runningServer
-	shared   *instance    // if the run shares it; else nil
-	proxied  proxy.Server // as the agent's proxy uses it
-	retained *retainer    // if graders call it after the agent; else nil
+	shared  *instance    // if the run shares it; else nil
+	proxied proxy.Server // as the agent's proxy uses it
 }
 
 // startServers starts all servers of the trial, or joins those that the run shares, and waits
@@ -133,30 +132,46 @@ func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
 	s, name := &server{runningServer: h, shared: shared, proxied: l.proxied(h)}, h.plan.Name
 	s.proxied.Inject = injectionsFor(l.plan, name)
 	isAsked := slices.ContainsFunc(l.asks(evidence.StepCall), func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == name })
-	if isAsked && h.plan.Transport == mcpconfig.Stdio {
-		s.proxied, s.retained = retaining(s.proxied)
-	}
+	s.proxied.Keep = isAsked && h.plan.Transport == mcpconfig.Stdio
 	return s
 }
 
 // probe waits until a server answers through MCP. The process of a stdio server has ended when
 // probe returns.
-func (l *serverStarter) probe(ctx context.Context, h *runningServer) error {
-	server := h.server(l.output(h.plan.Name))
-	_, noDiscover, err := client.Probe(ctx, l.rec, server.Server, server.Tools, agents.IsOurs(l.plan.Agent.Executor))
+func (l *serverStarter) probe(ctx context.Context, h *runningServer) (err error) {
+	server := l.proxied(h)
+	p := proxy.New(probing{l.observer()}, proxy.Limits{}, server)
+	defer func() { err = errors.Join(err, closeProxy(ctx, p)) }()
+	_, noDiscover, err := client.Probe(ctx, l.rec, p.Own(h.plan.Name), server.Tools, agents.IsOurs(l.plan.Agent.Executor))
 	h.noDiscover = noDiscover
 	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
 		return withHint(h.sandbox, h.plan.Name, h.plan, err)
 	}
 	if err == nil && h.plan.Pin != nil {
-		h.unpinned = l.listTools(ctx, h)
+		h.unpinned = l.listTools(ctx, h.plan, p)
 	}
 	return err
 }
 
-// stop stops the retained processes, and the programs of servers that are not shared.
+// probing records the probe's conversations, which have a proxy of their own, under names of their
+// own.
+type probing struct{ observer }
+
+// Frame implements proxy.Recorder.
+func (p probing) Frame(f evidence.Frame) int64 {
+	f.Conn = "probe/" + strings.TrimPrefix(f.Conn, string(evidence.SenderRunner)+"/")
+	return p.observer.Frame(f)
+}
+
+// closeProxy closes a proxy, with its own timeout.
+func closeProxy(ctx context.Context, p *proxy.Proxy) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return p.Close(ctx)
+}
+
+// stop stops the programs of servers that are not shared.
 func (s *servers) stop(ctx context.Context) error {
-	s.closeRetained()
 	var all sync.WaitGroup
 	for _, up := range s.up {
 		if up.shared == nil {
@@ -182,17 +197,6 @@ func (s *servers) await(context.Context) error {
 	}
 	slices.SortFunc(s.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
 	return errors.Join(errs...)
-}
-
-// closeRetained ends the processes that are retained for graders.
-func (s *servers) closeRetained() {
-	var all sync.WaitGroup
-	for _, up := range s.up {
-		if up.retained != nil {
-			all.Go(up.retained.close)
-		}
-	}
-	all.Wait()
 }
 
 // serverStarter starts the servers of a trial and records their outputs.

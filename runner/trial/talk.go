@@ -234,7 +234,7 @@ func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte
 	if err := (collector{at}).collect(ctx); err != nil {
 		return err
 	}
-	if err := (asker{at}).askAll(ctx); err != nil {
+	if err := (asker{at, nil}).askAll(ctx); err != nil {
 		return err
 	}
 	return programs{at.recording, fmt.Sprintf("%s.turn%d", at.plan.Task, turn)}.runAll(ctx, at.asks(evidence.StepProgram))

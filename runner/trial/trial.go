@@ -158,7 +158,8 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	if err := (collector{s}).collect(ctx); err != nil {
 		return err
 	}
-	if err := (asker{s}).askAll(ctx); err != nil {
+	err = (asker{s, e.proxy}).askAll(ctx)
+	if err := errors.Join(err, e.close(ctx)); err != nil {
 		return err
 	}
 	if ran.over {
@@ -274,7 +275,7 @@ func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
 	if err != nil {
 		return nil, withReason(evidence.ReasonSandbox, err)
 	}
-	down.add(part{stop: e.drain})
+	down.add(part{stop: e.close})
 	return e, nil
 }
 
@@ -318,7 +319,7 @@ func (s *stage) hold(ctx context.Context, down *teardown) error {
 		}
 		return err
 	}
-	down.add(part{stop: e.drain})
+	down.add(part{stop: e.close})
 	s.o.Hold(ctx, s.plan, s.sandbox)
 	return nil
 }

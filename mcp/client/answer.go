@@ -1,4 +1,4 @@
-package session
+package client
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
-	mcpclient "github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/mirror"
 )
@@ -34,42 +33,37 @@ type Answer struct {
 // Call makes one call within timeout, which does not include opening a session: the proxy
 // limits that.
 func (s *Servers) Call(ctx context.Context, c Call, timeout time.Duration) Answer {
-	a, err := s.call(ctx, c, timeout)
-	if errors.Is(err, mcpclient.ErrGone) {
-		a, _ = s.call(ctx, c, timeout)
+	have, err := s.get(ctx, c.Server)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	ctx, cancel := withTimeout(ctx, timeout)
+	defer cancel()
+	m, err := have.ask(ctx, c)
+	a := have.answered(ctx, m, err)
+	if a.Outcome == evidence.OutcomeTransportError {
+		s.drop(c.Server)
 	}
 	return a
 }
 
-// call makes one call. If the server has ended the session it returns an error that wraps
-// [mcpclient.ErrGone]; the next call opens another one (2025-11-25
-// basic/transports, "Session Management").
-func (s *Servers) call(ctx context.Context, c Call, timeout time.Duration) (Answer, error) {
-	have, err := s.get(ctx, c.Server)
-	if err != nil {
-		return failed(ctx, err), nil
+// ask calls a tool, with the headers that repeat its arguments, and returns the answer as it came.
+func (s *Session) ask(ctx context.Context, c Call) (jsonrpc.Message, error) {
+	given := params{"name": c.Tool}
+	if len(c.Arguments) > 0 {
+		given["arguments"] = c.Arguments
 	}
-	ctx, cancel := withTimeout(ctx, timeout)
-	defer cancel()
-	have.headers.more = have.mirrored(c)
-	m, err := have.Ask(ctx, c.Tool, c.Arguments, c.Meta)
-	have.headers.more = nil
-	a := answered(ctx, m, err)
-	if a.Outcome == evidence.OutcomeTransportError {
-		s.drop(c.Server)
+	if c.Meta != nil {
+		given["_meta"] = c.Meta
 	}
-	return a, err
-}
-
-// mirrored returns the headers that repeat arguments of a call.
-func (c *conversation) mirrored(call Call) map[string]string {
-	headers := map[string]string{}
-	for _, a := range c.tools[call.Tool] {
-		if value, ok := a.Value(call.Arguments); ok {
-			headers[a.Header] = value
+	s.headers = map[string]string{}
+	defer func() { s.headers = nil }()
+	for _, a := range s.mirrored[c.Tool] {
+		if value, ok := a.Value(c.Arguments); ok {
+			s.headers[a.Header] = value
 		}
 	}
-	return headers
+	return s.request(ctx, "tools/call", given)
 }
 
 func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
@@ -88,41 +82,52 @@ func failed(ctx context.Context, err error) Answer {
 	return Answer{Outcome: evidence.OutcomeTransportError, Message: message}
 }
 
-// answered returns the answer to a call from the response as it came, or the client's error. The
-// result counts as package capture takes it, even one without content. One that asks for input fails,
-// since nobody can give it.
-func answered(ctx context.Context, m jsonrpc.Message, err error) Answer {
-	wrong := func(result json.RawMessage, message string) Answer {
-		return Answer{Outcome: evidence.OutcomeProtocolError, Result: result, Message: message}
-	}
-	switch {
-	case err != nil:
+// answered returns the answer to a call from the response as it came, or the client's error.
+func (s *Session) answered(ctx context.Context, m jsonrpc.Message, err error) Answer {
+	if err != nil {
 		return failed(ctx, err)
+	}
+	outcome, message := s.Outcome(m)
+	a := Answer{Outcome: outcome, Result: m.Result, Message: message}
+	if m.Error != nil {
+		a.Result, a.Code = nil, jsonrpc.Code(m.Error)
+	}
+	return a
+}
+
+// Outcome returns the outcome of a call from its answer as it came, and the message of an error,
+// unless the tool reports it. An answer counts as package capture takes it, even one without
+// content. One that asks for input fails, since nobody can give it.
+func (s *Session) Outcome(m jsonrpc.Message) (outcome evidence.Outcome, message string) {
+	const wrong = evidence.OutcomeProtocolError
+	switch {
 	case strings.HasPrefix(string(m.ID.Raw), `"`): // ours are numbers
-		return wrong(nil, "the id of the server's answer is of another type than the request's")
+		return wrong, "the id of the server's answer is of another type than the request's"
 	case m.Error != nil:
-		said := jsontext.Text(jsontext.Member(m.Error, "message"))
-		if said == "" {
-			said = jsontext.Text(m.Error)
+		if message = jsontext.Text(jsontext.Member(m.Error, "message")); message == "" {
+			message = jsontext.Text(m.Error)
 		}
-		return Answer{Outcome: refused(m.Error), Code: jsonrpc.Code(m.Error), Message: said}
+		return refused(m.Error), message
 	case m.Result == nil && m.Odd != nil:
-		return wrong(nil, "the server's answer is wrong: "+m.Odd.Error())
+		return wrong, "the server's answer is wrong: " + m.Odd.Error()
 	}
 	var result map[string]json.RawMessage
 	if jsontext.Unmarshal(m.Result, &result) != nil || result == nil {
-		return wrong(nil, "the result is not an object")
+		return wrong, "the result is not an object"
 	}
-	if jsontext.Text(result["resultType"]) == "input_required" {
-		return wrong(m.Result, "the server requires input before it answers, and nobody gives any")
+	if jsontext.Repeats(m.Result, "isError", "resultType", "content", "structuredContent") {
+		return wrong, "a key of the result comes twice"
+	}
+	if s.era == EraStateless && jsontext.Text(result["resultType"]) == "input_required" {
+		return wrong, "the server requires input before it answers, and nobody gives any"
 	}
 	switch string(result["isError"]) {
 	case "", "false":
-		return Answer{Outcome: evidence.OutcomeOK, Result: m.Result}
+		return evidence.OutcomeOK, ""
 	case "true":
-		return Answer{Outcome: evidence.OutcomeToolError, Result: m.Result}
+		return evidence.OutcomeToolError, ""
 	}
-	return wrong(m.Result, "isError of the result is not a boolean")
+	return wrong, "isError of the result is not a boolean"
 }
 
 // refused returns the outcome of a call that was answered with an error, which may be the
@@ -136,10 +141,7 @@ func refused(failure json.RawMessage) evidence.Outcome {
 }
 
 // Limits of a server's list of tools.
-const (
-	maxTools = 4096
-	maxPages = 256
-)
+const maxTools = 4096
 
 // Tool is a tool as its server lists it.
 type Tool struct {
@@ -160,10 +162,6 @@ func (e *ListError) Error() string { return e.Message }
 // errors are of type [*ListError].
 func (s *Servers) Tools(ctx context.Context, server string, timeout time.Duration) ([]Tool, error) {
 	tools, err := s.list(ctx, server, timeout)
-	if errors.Is(err, mcpclient.ErrGone) {
-		s.drop(server)
-		tools, err = s.list(ctx, server, timeout)
-	}
 	if err != nil {
 		a := failed(ctx, err)
 		return nil, &ListError{Outcome: a.Outcome, Message: a.Message}
@@ -182,7 +180,7 @@ func (s *Servers) list(ctx context.Context, server string, timeout time.Duration
 	cursor := ""
 	for seen := map[string]bool{}; ; {
 		m, err := have.Page(ctx, catalog.Tools, cursor)
-		if a := answered(ctx, m, err); err != nil {
+		if a := have.answered(ctx, m, err); err != nil {
 			return nil, err
 		} else if a.Outcome != evidence.OutcomeOK {
 			return nil, errors.New(a.Message)
@@ -207,13 +205,16 @@ func (s *Servers) list(ctx context.Context, server string, timeout time.Duration
 
 // usable reads a tool's entry. It reports whether the tool can be called: a wrong declaration of what
 // headers repeat prevents that, where the protocol has no sessions.
-func (c *conversation) usable(entry json.RawMessage) (tool Tool, ok bool) {
+func (s *Session) usable(entry json.RawMessage) (tool Tool, ok bool) {
 	if jsontext.Unmarshal(entry, &tool) != nil || tool.Name == "" {
 		return tool, false
 	}
-	if !c.Stateless() {
+	if s.era == EraSessions {
 		return tool, true
 	}
-	c.tools[tool.Name], ok = mirror.In(tool.InputSchema)
+	if s.mirrored == nil {
+		s.mirrored = map[string][]mirror.Argument{}
+	}
+	s.mirrored[tool.Name], ok = mirror.In(tool.InputSchema)
 	return tool, ok
 }

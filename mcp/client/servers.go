@@ -1,8 +1,4 @@
-// Package session manages an agent's MCP sessions with the servers of its mcp.json.
-//
-// It does not answer requests of servers (sampling, elicitation, roots), and does not evaluate
-// responses. It repeats a request only in a new session, if the server has ended the old one.
-package session
+package client
 
 import (
 	"context"
@@ -15,57 +11,34 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
-	mcpclient "github.com/waza-isolate/waza/mcp/client"
-	"github.com/waza-isolate/waza/mcp/mirror"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // ErrConfig is wrapped by errors about mcp.json: it cannot be read, or lacks a server.
 var ErrConfig = errors.New("mcp.json")
 
-// Servers keeps one session for each server after its first use. It is not safe for concurrent
-// use.
+// Servers are the servers of an mcp.json. It keeps one session with each server that is used. It is
+// not safe for concurrent use.
 type Servers struct {
 	client     string
 	configPath string
 	early      []string          // servers that do not support server/discover
 	urls       map[string]string // by server; nil before mcp.json was read
 	http       *http.Transport
-	open       map[string]*conversation
+	open       map[string]*Session
 }
 
-// conversation is an MCP session with a server.
-type conversation struct {
-	*mcpclient.Session
-	headers *headers
-	tools   map[string][]mirror.Argument // of those listed, what headers repeat
-}
-
-// headers adds headers to requests.
-type headers struct {
-	http.RoundTripper
-	more map[string]string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	for name, value := range h.more {
-		r.Header.Set(name, value) // the request is ours
-	}
-	return h.RoundTripper.RoundTrip(r)
-}
-
-// New returns the servers of the mcp.json at configPath, which is read on first use. client is
-// the agent's name. The servers in early are known not to support server/discover: their
+// NewServers returns the servers of the mcp.json at configPath, which is read on first use. client
+// is the agent's name. The servers in early are known not to support server/discover: their
 // sessions start with initialize.
-func New(configPath, client string, early []string) *Servers {
+func NewServers(configPath, client string, early []string) *Servers {
 	return &Servers{
 		client:     client,
 		configPath: configPath,
 		early:      early,
 		// Servers are names of the task network, so the environment's proxies are ignored.
 		http: &http.Transport{},
-		open: map[string]*conversation{},
+		open: map[string]*Session{},
 	}
 }
 
@@ -82,7 +55,7 @@ func (s *Servers) Names() ([]string, error) {
 }
 
 // get returns the server's session, and opens it if necessary.
-func (s *Servers) get(ctx context.Context, server string) (*conversation, error) {
+func (s *Servers) get(ctx context.Context, server string) (*Session, error) {
 	if have, ok := s.open[server]; ok {
 		return have, nil
 	}
@@ -97,10 +70,7 @@ func (s *Servers) get(ctx context.Context, server string) (*conversation, error)
 	if err != nil {
 		return nil, fmt.Errorf("%w: server %q: %w", ErrConfig, server, err)
 	}
-	opened := &conversation{headers: &headers{RoundTripper: s.http}, tools: map[string][]mirror.Argument{}}
-	opened.Session, err = mcpclient.Join(ctx, transport.Server{
-		Name: server, Upstream: &transport.Upstream{URL: where, Transport: opened.headers},
-	}, s.client, slices.Contains(s.early, server))
+	opened, err := join(ctx, transport.Server{Name: server, Upstream: &transport.Upstream{URL: where, Transport: s.http}}, s.client, slices.Contains(s.early, server))
 	if err != nil {
 		return nil, fmt.Errorf("opening a session: %w", brief(err))
 	}
@@ -110,7 +80,7 @@ func (s *Servers) get(ctx context.Context, server string) (*conversation, error)
 
 // brief returns why a server does not answer, without its name and advice for evals.
 func brief(err error) error {
-	if e, ok := errors.AsType[*mcpclient.Error](err); ok && e.Cause != nil && !errors.Is(err, mcpclient.ErrGone) {
+	if e, ok := errors.AsType[*Error](err); ok && e.Cause != nil {
 		return e.Cause
 	}
 	return err
