@@ -39,7 +39,10 @@ func (x *proxiedRequest) fail(err error) {
 		x.abandon()
 	}
 	status, code, why := x.classify(cause)
-	text := x.describe(cause)
+	text := cause.Error() // what the runner tries until a server has started is no event
+	if !x.isOwn() {
+		text = x.describe(cause)
+	}
 	answers := x.recordUnanswered(why, code, text)
 	if fails(x.w, cause) {
 		return
