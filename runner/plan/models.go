@@ -15,7 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
 )
@@ -147,7 +147,7 @@ func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider,
 	}
 	if m.APIKeyEnv != "" {
 		p.Access.Key, _ = c.Lookup(m.APIKeyEnv)
-		if err := redact.CheckKey(m.APIKeyEnv, p.Access.Key, fmt.Sprintf("the model provider %q", name)); err != nil && !c.Keyless {
+		if err := secret.CheckKey(m.APIKeyEnv, p.Access.Key, fmt.Sprintf("the model provider %q", name)); err != nil && !c.Keyless {
 			return p, err
 		}
 		c.Secrets.Add(p.Access.Key)

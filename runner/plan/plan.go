@@ -15,7 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/sandbox"
@@ -49,7 +49,7 @@ type Choices struct {
 	HostHooks bool
 	// Lookup returns environment variables. Values used in the plan are added to Secrets.
 	Lookup  func(string) (string, bool)
-	Secrets *redact.Set
+	Secrets *secret.Set
 	// Lock has the versions of packages; may be nil. Platform is the engine's, such as
 	// linux/amd64. Some versions depend on it.
 	Lock     *images.Lock
