@@ -108,7 +108,7 @@ func checkSecret(what, value string) error {
 	switch {
 	case value == "":
 		return fmt.Errorf("%s is empty", what)
-	case len(value) < secret.MinLength:
+	case !secret.CanHide(value):
 		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be distinguished from other text, and would not be redacted", what, secret.MinLength)
 	case len(value) > maxSecret:
 		return fmt.Errorf("%s: %w", what, errTooLong)
