@@ -78,6 +78,10 @@ type letter struct {
 	lineBreak  bool // the blanks are one line break
 }
 
+// adjacent reports whether a base64 digit before the letter may belong to the same form. Behind other
+// blanks it is not waited for, so that a stream does not stop after each word.
+func (l letter) adjacent() bool { return l.gap == 0 || l.lineBreak }
+
 // matcher finds values in a source that arrives in pieces. It reads the source in several ways at
 // a time: as it is, and with escapes decoded, also nested ones.
 type matcher struct {
@@ -144,7 +148,11 @@ func (m *matcher) decided() int {
 			all = min(all, r.held[0].start)
 		}
 		at := len(r.letters) - m.depthOf(r.state)
-		if at > 0 && m.left[r.letters[at-1].c] {
+		next := letter{gap: r.gap, lineBreak: r.lineBreak}
+		if at < len(r.letters) {
+			next = r.letters[at]
+		}
+		if at > 0 && next.adjacent() && m.left[r.letters[at-1].c] {
 			at--
 		}
 		if at < len(r.letters) {
@@ -328,10 +336,12 @@ func (m *matcher) ends(r *reading, f *form) {
 	}
 	one := match{start: r.letters[at].start, end: r.letters[len(r.letters)-1].end, form: f, escapes: r.escapes, spread: spread}
 	if f.left.there() {
-		if at == 0 || !f.left.fits(r.letters[at-1].c) {
+		switch adjacent := r.letters[at].adjacent(); {
+		case at > 0 && adjacent && f.left.fits(r.letters[at-1].c):
+			one.start = r.letters[at-1].start
+		case at == 0 || adjacent || len(f.text) < minLoose:
 			return
 		}
-		one.start = r.letters[at-1].start
 	}
 	if f.right.there() {
 		r.open = append(r.open, one)
