@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/containers"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -23,7 +23,7 @@ type bench struct {
 	stderr  io.Writer
 	engine  *engine
 	backend *containers.Backend
-	secrets *redact.Set
+	secrets *secret.Set
 	run     string   // run id of the objects of backend and of the floors
 	other   []string // run ids of the measured runs of the executable
 	image   string   // peer image
@@ -68,7 +68,7 @@ func open(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error
 			return nil, fmt.Errorf("%s is missing: run make bench, which builds it", file)
 		}
 	}
-	b := &bench{options: o, stderr: stderr, secrets: &redact.Set{}, run: runner.NewID("bench")}
+	b := &bench{options: o, stderr: stderr, secrets: &secret.Set{}, run: runner.NewID("bench")}
 	defer func() {
 		if err != nil {
 			_, closeErr := b.close(context.WithoutCancel(ctx))

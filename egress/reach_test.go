@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -297,7 +297,7 @@ func TestEveryAttemptIsNamed(t *testing.T) {
 
 // Of a secret that lies across the end of a name nothing is recorded.
 func TestCutName(t *testing.T) {
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	secrets.Add("hunter2-and-more")
 	l := &ledger{record: func(e evidence.Event) {
 		name, _ := secrets.Cut(e.Data["name"].(string))

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/evidence/scan"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -53,8 +53,8 @@ var (
 // canaries checks config.canaries as far as no tasks are needed.
 func (c checker) canaries(all map[string]*Canary) {
 	base := strictyaml.Path{"config", "canaries"}
-	if len(all) > scan.MaxCanaries {
-		c.doc.Problemf(base, "config.canaries: at most %d can be planted", scan.MaxCanaries)
+	if len(all) > secret.MaxCanaries {
+		c.doc.Problemf(base, "config.canaries: at most %d can be planted", secret.MaxCanaries)
 	}
 	taken := map[Plant]string{}
 	workspace := newClaims(c.eval.Config.Isolation)
@@ -86,7 +86,7 @@ func (c checker) canaries(all map[string]*Canary) {
 }
 
 func (c checker) canaryValue(name, value string, values map[string]string, at strictyaml.Path) {
-	if err := scan.CheckCanary(value); err != nil {
+	if err := secret.CheckCanary(value); err != nil {
 		c.doc.Problemf(at, "canary %q: %v", name, err)
 	}
 	if other := values[value]; other != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 )
 
 // FuzzFrame checks that a frame comes back to the byte, and on one line.
@@ -38,7 +38,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-func newRecorder(t *testing.T, secrets *redact.Set) (*Recorder, Dir) {
+func newRecorder(t *testing.T, secrets *secret.Set) (*Recorder, Dir) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "trial")
 	r, err := Create(dir, secrets, nil)
@@ -90,7 +90,7 @@ func TestFramesAreNumberedWithoutGaps(t *testing.T) {
 }
 
 func TestSecretsAreRedacted(t *testing.T) {
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	secrets.Add("s3cret\"value")
 	r, dir := newRecorder(t, secrets)
 	r.Frame(Frame{Raw: []byte(`{"k":"s3cret\"value"}`)})
@@ -301,7 +301,7 @@ func TestDocumentsComeBack(t *testing.T) {
 
 // TestASecretAtTheCut checks that no part of a secret is kept where a frame is cut.
 func TestASecretAtTheCut(t *testing.T) {
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	secrets.Add("s3cret")
 	r, dir := newRecorder(t, secrets)
 	r.limit = 8

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
@@ -128,17 +128,17 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 
 // write writes f as JSON, with secrets in Raw replaced and Raw truncated to limit bytes. It
 // returns what it replaced.
-func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) (found redact.Found, err error) {
+func (f Frame) write(w io.Writer, secrets *secret.Set, limit int) (found secret.Found, err error) {
 	head, err := Marshal(frameFields{Seq: f.Seq, Time: f.Time, Server: f.Server, Conn: f.Conn, Dir: f.Dir})
 	if err != nil {
 		return found, err
 	}
 	rest := frameFields(f)
 	rest.Seq, rest.Time, rest.Server, rest.Conn, rest.Dir = 0, time.Time{}, "", "", ""
-	var ofPeer redact.Found
+	var ofPeer secret.Found
 	rest.Peer, ofPeer = f.Peer.redacted(secrets)
-	found, err = writeLine(w, secrets, limit, head, []payload{{"raw", f.Raw}}, func(found redact.Found, over int64) any {
-		all := redact.Found{Spans: f.Redacted, Secrets: maps.Clone(f.Secrets), Envelope: f.RedactedEnvelope}
+	found, err = writeLine(w, secrets, limit, head, []payload{{"raw", f.Raw}}, func(found secret.Found, over int64) any {
+		all := secret.Found{Spans: f.Redacted, Secrets: maps.Clone(f.Secrets), Envelope: f.RedactedEnvelope}
 		all.Add(found)
 		rest.Truncated, rest.Redacted, rest.Secrets, rest.RedactedEnvelope = f.Truncated+over, all.Spans, all.Secrets, all.Envelope
 		return rest
@@ -149,11 +149,11 @@ func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) (found redact.
 
 // redacted returns p without secrets, which a client may have put into its headers and a
 // server into a session ID.
-func (p *Peer) redacted(secrets *redact.Set) (*Peer, redact.Found) {
+func (p *Peer) redacted(secrets *secret.Set) (*Peer, secret.Found) {
 	if p == nil {
-		return nil, redact.Found{}
+		return nil, secret.Found{}
 	}
-	clean, all := *p, redact.Found{}
+	clean, all := *p, secret.Found{}
 	for _, text := range []*string{&clean.UserAgent, &clean.Session} {
 		cleaned, found := secrets.Bytes([]byte(*text))
 		*text = string(cleaned)
@@ -172,7 +172,7 @@ type payload struct {
 // tail returns. Secrets in payloads are replaced, and each payload is truncated to limit
 // bytes; tail receives what was replaced and how many bytes were dropped. Payloads may be
 // large, so they are streamed, not copied. writeLine returns what it replaced.
-func writeLine(w io.Writer, secrets *redact.Set, limit int, head []byte, payloads []payload, tail func(found redact.Found, over int64) any) (all redact.Found, err error) {
+func writeLine(w io.Writer, secrets *secret.Set, limit int, head []byte, payloads []payload, tail func(found secret.Found, over int64) any) (all secret.Found, err error) {
 	if _, err := w.Write(head[:len(head)-1]); err != nil {
 		return all, err
 	}
@@ -201,7 +201,7 @@ func writeLine(w io.Writer, secrets *redact.Set, limit int, head []byte, payload
 // write writes p as a further member of a JSON object: as text if it is UTF-8, otherwise in
 // base64 with the suffix _b64 in the name. It returns what it replaced and how many bytes
 // exceed the limit.
-func (p payload) write(w io.Writer, secrets *redact.Set, limit int) (found redact.Found, over int64, err error) {
+func (p payload) write(w io.Writer, secrets *secret.Set, limit int) (found secret.Found, over int64, err error) {
 	name, inside := p.name, io.WriteCloser(jsontext.NewEscaper(w, false))
 	if !utf8.Valid(p.raw) {
 		name, inside = name+"_b64", base64.NewEncoder(base64.StdEncoding, w)

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -73,7 +73,7 @@ func (c ModelCall) MarshalJSON() ([]byte, error) {
 
 // write writes c as JSON without secrets, with request and response truncated to limit
 // bytes each. It returns what it replaced.
-func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) (all redact.Found, err error) {
+func (c ModelCall) write(w io.Writer, secrets *secret.Set, limit int) (all secret.Found, err error) {
 	truncated, redacted := c.Truncated, c.Redacted
 	c.Truncated, c.Redacted = 0, 0
 	head, err := Marshal(modelHead(c))
@@ -87,7 +87,7 @@ func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) (all redac
 			payloads = append(payloads, p)
 		}
 	}
-	found, err := writeLine(w, secrets, limit, head, payloads, func(found redact.Found, over int64) any {
+	found, err := writeLine(w, secrets, limit, head, payloads, func(found secret.Found, over int64) any {
 		return struct {
 			Truncated int64 `json:"truncated,omitempty"`
 			Redacted  int   `json:"redacted,omitempty"`

@@ -10,14 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // TestModelCalls checks that a call is read as it was recorded, except for secrets.
 func TestModelCalls(t *testing.T) {
 	t.Parallel()
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	secrets.Add("s3cret-key")
 	dir := filepath.Join(t.TempDir(), "trial")
 	rec, err := Create(dir, secrets, nil)
@@ -53,7 +53,7 @@ func TestModelCalls(t *testing.T) {
 	if diff := cmp.Diff(calls, got[:2]); diff != "" {
 		t.Errorf("(-recorded +read):\n%s", diff)
 	}
-	if last := got[2]; last.Redacted != 4 || string(last.Request) != `{"k":"[REDACTED]"}` || string(last.Response) != "data: [REDACTED]" || last.Path != "/[REDACTED]" {
+	if last := got[2]; last.Redacted != 4 || string(last.Request) != `{"k":"**********"}` || string(last.Response) != "data: **********" || last.Path != "/**********" {
 		t.Errorf("%+v", last)
 	}
 	file, err := os.ReadFile(filepath.Join(dir, ModelsFile))

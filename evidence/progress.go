@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -43,7 +43,7 @@ const (
 
 // ProgressLog writes progress.jsonl. It is safe for concurrent use.
 type ProgressLog struct {
-	secrets *redact.Set
+	secrets *secret.Set
 	clock   *Clock
 
 	mu   sync.Mutex
@@ -52,7 +52,7 @@ type ProgressLog struct {
 
 // OpenProgress opens the progress.jsonl of the run in dir for appending, creating it if
 // necessary. An incomplete line left by an earlier process is terminated.
-func OpenProgress(dir string, secrets *redact.Set) (*ProgressLog, error) {
+func OpenProgress(dir string, secrets *secret.Set) (*ProgressLog, error) {
 	file, err := files.Create(filepath.Join(dir, ProgressFile), os.O_RDWR|os.O_APPEND)
 	if err != nil {
 		return nil, explained(err)

@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 )
 
-func appendProgress(t *testing.T, dir string, secrets *redact.Set, all ...Progress) {
+func appendProgress(t *testing.T, dir string, secrets *secret.Set, all ...Progress) {
 	t.Helper()
 	log, err := OpenProgress(dir, secrets)
 	if err != nil {
@@ -37,7 +37,7 @@ func appendProgress(t *testing.T, dir string, secrets *redact.Set, all ...Progre
 // of a line.
 func TestProgressGoesOn(t *testing.T) {
 	t.Parallel()
-	dir, secrets := t.TempDir(), &redact.Set{}
+	dir, secrets := t.TempDir(), &secret.Set{}
 	secrets.Add("s3cret-key")
 	begun := Progress{Task: "buy", Number: 1, Attempt: 1, Phase: "starting"}
 	appendProgress(t, dir, secrets, begun)
@@ -59,7 +59,7 @@ func TestProgressGoesOn(t *testing.T) {
 	got := readProgress(t, dir)
 	want := []Progress{begun, {
 		Task: "buy", Number: 1, Attempt: 1, Phase: "done", Class: ClassFail, Reason: ReasonGraders,
-		Message: "said [REDACTED]" + strings.Repeat(".", maxProgressMessage-len("said s3cret-key")) + text.Ellipsis,
+		Message: "said **********" + strings.Repeat(".", maxProgressMessage-len("said s3cret-key")) + text.Ellipsis,
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Progress{}, "Time")); diff != "" {
 		t.Error(diff)

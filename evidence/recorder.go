@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/files"
@@ -27,7 +27,7 @@ const maxFrame = 64 << 20
 // then ends as infra.
 type Recorder struct {
 	dir     string
-	secrets *redact.Set
+	secrets *secret.Set
 	clock   *Clock
 	limit   int // maximum bytes stored of one frame
 
@@ -37,14 +37,14 @@ type Recorder struct {
 	seq   int64               // guarded by mu
 	err   error               // guarded by mu
 
-	redacted map[string]redact.Found   // by file; guarded by mu
+	redacted map[string]secret.Found   // by file; guarded by mu
 	inTrees  map[string]map[string]int // by file, for files that are trees; guarded by mu
 }
 
 // Create creates dir, which must not contain evidence, reserves disk space for the files
 // written at the end of the trial, and starts recording. Secrets are replaced in everything
 // written. Times are taken from clock; nil means a clock that starts now.
-func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
+func Create(dir string, secrets *secret.Set, clock *Clock) (*Recorder, error) {
 	if clock == nil {
 		clock = StartClock(time.Now())
 	}
@@ -143,7 +143,7 @@ func (r *Recorder) Observed(all []Observed) error {
 	}
 	for _, o := range all {
 		var made []byte
-		var found redact.Found
+		var found secret.Found
 		if made, found, err = cleanLine(o, r.secrets.CutJSON); err != nil {
 			break
 		}
@@ -189,10 +189,10 @@ func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent) error {
 }
 
 // cleanLine returns v as a line of JSON without secrets, and what was replaced.
-func cleanLine(v any, clean func([]byte) ([]byte, redact.Found)) ([]byte, redact.Found, error) {
+func cleanLine(v any, clean func([]byte) ([]byte, secret.Found)) ([]byte, secret.Found, error) {
 	made, err := Marshal(v)
 	if err != nil {
-		return nil, redact.Found{}, err
+		return nil, secret.Found{}, err
 	}
 	made, found := clean(made)
 	return append(made, '\n'), found, nil
@@ -229,7 +229,7 @@ func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := redact.NewWriter(r.secrets, file)
+	out := secret.NewWriter(r.secrets, file)
 	return redactedFile{out, func() { r.noteRedacted(filepath.ToSlash(name), out.Found(), nil) }}, nil
 }
 
@@ -240,7 +240,7 @@ func (r *Recorder) Tree(name string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := redact.NewTarWriter(r.secrets, file)
+	out := secret.NewTarWriter(r.secrets, file)
 	return redactedFile{out, func() { r.noteRedacted(name, out.Found(), out.Files()) }}, nil
 }
 
@@ -280,23 +280,23 @@ type Redaction struct {
 	// Spans.
 	Secrets map[string]int `json:"secrets,omitempty"`
 	// Files counts the spans in the files of a tree by name, as returned by
-	// [redact.TarWriter.Files].
+	// [secret.TarWriter.Files].
 	Files map[string]int `json:"files,omitempty"`
 }
 
 // noteRedacted adds to what was replaced in a file of the trial.
-func (r *Recorder) noteRedacted(name string, found redact.Found, files map[string]int) {
+func (r *Recorder) noteRedacted(name string, found secret.Found, files map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noteRedactedLocked(name, found, files)
 }
 
-func (r *Recorder) noteRedactedLocked(name string, found redact.Found, files map[string]int) {
+func (r *Recorder) noteRedactedLocked(name string, found secret.Found, files map[string]int) {
 	if found.Spans == 0 {
 		return
 	}
 	if r.redacted == nil {
-		r.redacted = map[string]redact.Found{}
+		r.redacted = map[string]secret.Found{}
 		r.inTrees = map[string]map[string]int{}
 	}
 	all := r.redacted[name]

@@ -15,14 +15,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // Whatever is recorded is recorded without secrets, and counted by file and by secret.
 func TestRedacted(t *testing.T) {
+	secrets := &secret.Set{}
 	const secret = "hunter2-and-more"
-	secrets := &redact.Set{}
 	secrets.Add(secret, "it/TOKEN")
 	secrets.Add("nameless-secret")
 	r, dir := newRecorder(t, secrets)
@@ -85,8 +85,8 @@ func write(w io.Writer, text string) error {
 
 // What a text begins with that was cut before secrets were looked for is no part of one.
 func TestCutBeforeRedacted(t *testing.T) {
+	secrets := &secret.Set{}
 	secret := strings.Repeat("Tok3n/", 400)
-	secrets := &redact.Set{}
 	secrets.Add(secret, "it/TOKEN")
 	r, dir := newRecorder(t, secrets)
 	ledger := observe.NewLedger()

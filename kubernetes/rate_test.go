@@ -20,7 +20,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -65,7 +65,7 @@ tasks: [task.yaml]
 	if err != nil {
 		t.Fatal(err)
 	}
-	trials, err := plan.Plan(e, tasks, plan.Choices{Run: b.run, Lookup: func(string) (string, bool) { return "", false }, Secrets: &redact.Set{}, On: eval.OnKubernetes})
+	trials, err := plan.Plan(e, tasks, plan.Choices{Run: b.run, Lookup: func(string) (string, bool) { return "", false }, Secrets: &secret.Set{}, On: eval.OnKubernetes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ tasks: [task.yaml]
 // runAll runs trials, and fails if one does not pass at its first attempt.
 func runAll(t testing.TB, b *Backend, trials []*plan.Trial, o runner.Options) []evidence.Dir {
 	t.Helper()
-	o.Dir, o.Secrets = t.TempDir(), &redact.Set{}
+	o.Dir, o.Secrets = t.TempDir(), &secret.Set{}
 	if o.Progress == nil {
 		o.Progress = func(runner.Update) {}
 	}

@@ -1,6 +1,7 @@
 package mcpconfig
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,9 +15,8 @@ import (
 // not expanded again. The error contains every field that fails, as [Errors] of class
 // [ErrMissingVariable] or [ErrInvalid]. The result is validated.
 //
-// secrets are the values of variables without duplicates, which callers must redact.
-// Defaults are not secret.
-func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded Server, secrets []string, err error) {
+// values are those of variables, without duplicates, which callers must redact if they are secret.
+func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded Server, values []Value, err error) {
 	f := &findings{server: name}
 	eachString(&s, func(field, key, value string) string {
 		parts, err := split(value)
@@ -24,20 +24,26 @@ func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded
 			f.add(ErrInvalid, field, key, "%s: %v", where(field, key), err)
 			return value
 		}
-		text, values, missing := expand(parts, lookup)
+		text, used, missing := expand(parts, lookup)
 		for _, variable := range missing {
 			f.add(ErrMissingVariable, field, key, "%s needs the variable %s, which is not set; set it, or give a default as in ${%[2]s:-default}",
 				where(field, key), variable)
 		}
-		secrets = append(secrets, values...)
+		values = append(values, used...)
 		return text
 	})
 	if err := f.err(); err != nil {
 		return Server{}, nil, err
 	}
-	slices.Sort(secrets)
-	return s, slices.Compact(secrets), Validate(name, literal(s))
+	slices.SortFunc(values, func(a, b Value) int {
+		return cmp.Or(strings.Compare(a.Variable, b.Variable), strings.Compare(a.Text, b.Text))
+	})
+	return s, slices.Compact(values), Validate(name, literal(s))
 }
+
+// Value is the value of a variable that was inserted into a text. A default is none, nor is a value
+// that is the same as the default beside it.
+type Value struct{ Variable, Text string }
 
 // CheckText returns an error if the variables in a text are malformed.
 func CheckText(text string) error {
@@ -46,22 +52,22 @@ func CheckText(text string) error {
 }
 
 // ExpandText expands variables in a text, as [Expand] does. Its error is of class
-// [ErrMissingVariable] or [ErrInvalid]. secrets are the values of variables.
-func ExpandText(text string, lookup func(string) (string, bool)) (expanded string, secrets []string, err error) {
+// [ErrMissingVariable] or [ErrInvalid]. values are those of variables.
+func ExpandText(text string, lookup func(string) (string, bool)) (expanded string, values []Value, err error) {
 	parts, err := split(text)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	expanded, secrets, missing := expand(parts, lookup)
+	expanded, values, missing := expand(parts, lookup)
 	if len(missing) > 0 {
 		return "", nil, fmt.Errorf("%w: %s", ErrMissingVariable, missing[0])
 	}
-	return expanded, secrets, nil
+	return expanded, values, nil
 }
 
 // expand returns the text of parts, the values of variables in it, and the variables that
 // are not set and have no default.
-func expand(parts []part, lookup func(string) (string, bool)) (text string, values, missing []string) {
+func expand(parts []part, lookup func(string) (string, bool)) (text string, values []Value, missing []string) {
 	var b strings.Builder
 	for _, p := range parts {
 		value, set := "", true
@@ -71,7 +77,9 @@ func expand(parts []part, lookup func(string) (string, bool)) (text string, valu
 		switch {
 		case value != "":
 			b.WriteString(value)
-			values = append(values, value)
+			if !p.hasDefault || value != p.text {
+				values = append(values, Value{p.variable, value})
+			}
 		case set || p.hasDefault:
 			b.WriteString(p.text)
 		default:

@@ -3,6 +3,7 @@ package mcpconfig_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,7 +143,7 @@ func TestExpand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := mcpconfig.Server{Command: tc.in, Args: []string{tc.in}, Env: map[string]string{"A": tc.in}}
-			got, secrets, err := mcpconfig.Expand("s", in, lookup)
+			got, values, err := mcpconfig.Expand("s", in, lookup)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +151,7 @@ func TestExpand(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.secrets, secrets); diff != "" {
+			if diff := cmp.Diff(tc.secrets, textsOf(values)); diff != "" {
 				t.Errorf("secrets (-want +got):\n%s", diff)
 			}
 			if in.Args[0] != tc.in || in.Env["A"] != tc.in {
@@ -218,7 +219,7 @@ func FuzzExpand(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in, value string) {
 		s := mcpconfig.Server{Command: "run", Args: []string{in}}
-		got, secrets, err := mcpconfig.Expand("s", s, func(string) (string, bool) { return value, true })
+		got, values, err := mcpconfig.Expand("s", s, func(string) (string, bool) { return value, true })
 		variables, syntax := mcpconfig.Variables("s", s)
 		if syntax != nil && err == nil {
 			t.Errorf("Variables refuses what Expand takes: %v", syntax)
@@ -229,11 +230,20 @@ func FuzzExpand(f *testing.F) {
 		if !strings.Contains(in, "${") && got.Args[0] != in {
 			t.Errorf("%q became %q", in, got.Args[0])
 		}
-		if len(variables) > 0 && value != "" && (len(secrets) != 1 || !strings.Contains(got.Args[0], value)) {
-			t.Errorf("%q with %q gave %q, secrets %q", in, value, got.Args[0], secrets)
+		if len(variables) > 0 && value != "" && (len(values) != 1 || !strings.Contains(got.Args[0], value)) {
+			t.Errorf("%q with %q gave %q, secrets %q", in, value, got.Args[0], values)
 		}
-		if len(variables) == 0 && len(secrets) > 0 {
-			t.Errorf("secrets %q out of nowhere", secrets)
+		if len(variables) == 0 && len(values) > 0 {
+			t.Errorf("values %q out of nowhere", values)
 		}
 	})
+}
+
+// textsOf returns what values are, without duplicates and sorted.
+func textsOf(values []mcpconfig.Value) (all []string) {
+	for _, v := range values {
+		all = append(all, v.Text)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

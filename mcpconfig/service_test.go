@@ -78,12 +78,12 @@ func TestValidateServices(t *testing.T) {
 
 func TestExpandServices(t *testing.T) {
 	in := database(nil)
-	got, secrets, err := mcpconfig.Expand("s", in, lookup)
+	got, values, err := mcpconfig.Expand("s", in, lookup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Services["db"].Env["PASSWORD"] != "s3cret" || !cmp.Equal(secrets, []string{"s3cret"}) {
-		t.Errorf("%+v, secrets %q", got.Services["db"], secrets)
+	if got.Services["db"].Env["PASSWORD"] != "s3cret" || !cmp.Equal(values, []mcpconfig.Value{{Variable: "TOKEN", Text: "s3cret"}}) {
+		t.Errorf("%+v, values %q", got.Services["db"], values)
 	}
 	if in.Services["db"].Env["PASSWORD"] != "${TOKEN}" {
 		t.Error("the argument is changed")

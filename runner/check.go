@@ -13,7 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -87,7 +87,7 @@ type checker struct {
 func Check(ctx context.Context, q Checking) Checked {
 	c := &checker{Checking: q, found: Checked{Eval: q.Eval, Servers: []string{}, Findings: []Finding{}}, unset: map[string][]string{}, seen: map[string]seen{}}
 	host := q.Host
-	host.Secrets = &redact.Set{} // placeholders are not secret
+	host.Secrets = &secret.Set{} // placeholders are not secret
 	host.Notice = func(warnings []*strictyaml.Error) { c.inFiles(SeverityWarning, warnings) }
 	host.Lookup = c.lookup
 	var err error

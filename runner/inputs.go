@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -100,7 +100,7 @@ func (r Record) CheckInputs(path string) error {
 }
 
 // planDigest returns a digest of the trials' plans as written to trial.json, without secrets.
-func planDigest(trials []*plan.Trial, secrets *redact.Set) string {
+func planDigest(trials []*plan.Trial, secrets *secret.Set) string {
 	sum := sha256.New()
 	for _, t := range trials {
 		plan, _ := secrets.JSON(t.JSON())
@@ -112,7 +112,7 @@ func planDigest(trials []*plan.Trial, secrets *redact.Set) string {
 // DropSecretDigests removes the digests of input files that contain a secret, since they could
 // be used to verify a guess. The eval is at path. Files without a digest are not compared when
 // the run is resumed.
-func (r *Record) DropSecretDigests(path string, secrets *redact.Set) error {
+func (r *Record) DropSecretDigests(path string, secrets *secret.Set) error {
 	drop := func(file string, digest *string) error {
 		holds, err := holdsSecret(file, secrets)
 		if holds {
@@ -131,13 +131,13 @@ func (r *Record) DropSecretDigests(path string, secrets *redact.Set) error {
 	return errors.Join(errs...)
 }
 
-func holdsSecret(name string, secrets *redact.Set) (bool, error) {
+func holdsSecret(name string, secrets *secret.Set) (bool, error) {
 	file, err := files.Open(name)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = file.Close() }()
-	out := redact.NewWriter(secrets, discard{})
+	out := secret.NewWriter(secrets, discard{})
 	if _, err := files.Copy(out, file); err != nil {
 		return false, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/results"
@@ -21,10 +21,10 @@ import (
 )
 
 // inspectFake inspects server l, which has a secret.
-func inspectFake(t *testing.T, backend *fakeBackend, dir, secret string) (inspection.Server, error) {
+func inspectFake(t *testing.T, backend *fakeBackend, dir, value string) (inspection.Server, error) {
 	t.Helper()
-	secrets := &redact.Set{}
-	secrets.Add(secret)
+	secrets := &secret.Set{}
+	secrets.Add(value)
 	found, err := inspectOne(t.Context(), backend, &plan.Trial{Task: "l", Number: 1, Servers: []plan.Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
 		evidence.Dir(dir), trial.InspectOptions{
 			Watch: time.Millisecond, Patience: time.Minute, Secrets: secrets,
@@ -53,7 +53,7 @@ func TestInspect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(found.Catalog.Of(catalog.Tools).Entries[0].Raw); got != `{"name":"add","description":"[REDACTED]"}` {
+	if got := string(found.Catalog.Of(catalog.Tools).Entries[0].Raw); got != `{"name":"add","description":"***********"}` {
 		t.Error(got)
 	}
 	if len(found.Drift) != 1 || found.Drift[0].String() != `tool "add" changed` {
@@ -147,7 +147,7 @@ func TestInspectIsInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	_, err = Inspect(ctx, Inspection{
 		ID: "i", Eval: e, Servers: []string{"l"}, Dir: filepath.Join(dir, "found"), Isolated: true,
 		Host: Host{

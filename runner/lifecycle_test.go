@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -65,7 +65,7 @@ func (u *updates) add(update Update) {
 
 func options(t testing.TB) Options {
 	o := Options{Dir: t.TempDir(), Workers: 1, Progress: func(Update) {}}
-	o.Secrets = &redact.Set{}
+	o.Secrets = &secret.Set{}
 	return o
 }
 

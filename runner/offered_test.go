@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -71,19 +70,19 @@ func inspectWith(t *testing.T, secret string, served program) inspection.Server 
 
 // Nothing that is told of a server holds its secret, wherever the server put it.
 func TestInspectIndiscreet(t *testing.T) {
-	const secret = "correcthorse"
+	const secret, marked = "correcthorse", "************"
 	found := inspectWith(t, secret, indiscreet(secret, true))
 	o := found.Catalog
-	if want := (catalog.Server{Name: redact.Mark, Version: "1-" + redact.Mark, Protocol: "2025-11-25"}); o.Server != want || o.Instructions != "Say "+redact.Mark+"." {
+	if want := (catalog.Server{Name: marked, Version: "1-" + marked, Protocol: "2025-11-25"}); o.Server != want || o.Instructions != "Say "+marked+"." {
 		t.Errorf("%+v says %q", o.Server, o.Instructions)
 	}
-	if got, want := string(o.Capabilities), `{"experimental":{"method":"[REDACTED]"}}`; got != want {
+	if got, want := string(o.Capabilities), `{"experimental":{"method":"************"}}`; got != want {
 		t.Errorf("capabilities %s", got)
 	}
-	if got, want := o.Of(catalog.Resources).Partial, "the server answered with an error: -32000 no database for "+redact.Mark; got != want {
+	if got, want := o.Of(catalog.Resources).Partial, "the server answered with an error: -32000 no database for "+marked; got != want {
 		t.Errorf("resources: %q", got)
 	}
-	if e := o.Of(catalog.Prompts).Entries[0]; e.Key != redact.Mark {
+	if e := o.Of(catalog.Prompts).Entries[0]; e.Key != marked {
 		t.Errorf("prompt %+v", e)
 	}
 	if len(found.Answers) != 1 || len(found.Answers[0].Findings.Places) == 0 {
@@ -96,7 +95,7 @@ func TestInspectIndiscreet(t *testing.T) {
 		io.WriteString(p.err, "bad token "+secret+"\n")
 		return 3
 	}})
-	if !strings.Contains(failed.Failed, "bad token "+redact.Mark) {
+	if !strings.Contains(failed.Failed, "bad token "+marked) {
 		t.Errorf("failed: %q", failed.Failed)
 	}
 }

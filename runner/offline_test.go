@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/offline"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/results"
@@ -38,7 +38,7 @@ func TestOffline(t *testing.T) {
 			Evals: evals, Variants: []Variant{{Model: "small"}, {Model: "large"}},
 			Request: func() (Request, error) {
 				return Request{Choices: choices, Host: Host{
-					Host: trial.Host{Secrets: &redact.Set{}}, Build: func() string { return "" }, Lookup: func(string) (string, bool) { return "", false },
+					Host: trial.Host{Secrets: &secret.Set{}}, Build: func() string { return "" }, Lookup: func(string) (string, bool) { return "", false },
 					Open: func(context.Context, Opening) (sandbox.Backend, error) { return nil, begin },
 					Absent: func(_ context.Context, refs []string) ([]string, error) {
 						return slices.DeleteFunc(refs, func(ref string) bool { return ref == "here:1" }), nil

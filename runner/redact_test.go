@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -23,8 +23,8 @@ import (
 // and a word that is a key of trial.json.
 var testSecrets = []string{"hunter2-and-more", "6000", "prompt"}
 
-func testSet() *redact.Set {
-	set := &redact.Set{}
+func testSet() *secret.Set {
+	set := &secret.Set{}
 	for _, secret := range testSecrets {
 		set.Add(secret)
 	}
@@ -58,13 +58,13 @@ func TestNoSecretIsWritten(t *testing.T) {
 		trial.Agent.Executor, trial.Agent.Transcript = "script", plan.TranscriptPath
 		trial.Agent.Prompt = "Log in with " + all
 		trial.Servers[0].Image = "registry/" + all
-		trial.Graders = []evidence.GraderSpec{grader("text", `{"contains":["[REDACTED]"]}`)}
+		trial.Graders = []evidence.GraderSpec{grader("text", `{"contains":["****"]}`)}
 		b.programs["stock"] = stockServer(all, all)
 		b.programs[sandbox.Agent] = gossip(all)
 		b.collect[sandbox.WorkspaceDir] = func(io.Writer) error { return errors.New("no " + all) }
 		b.on["close"] = fails(errors.New("cannot remove " + all))
 		r := runOne(t, b, trial, o)
-		wantOutcome(t, r, evidence.ClassInfra, "cannot remove [REDACTED] [REDACTED] [REDACTED]")
+		wantOutcome(t, r, evidence.ClassInfra, "cannot remove **************** **** ******")
 		if _, err := WriteResults(o.Dir, Record{Choices: Choices{Trials: 1}, Tasks: []TaskRecord{{ID: "buy"}}}); err != nil {
 			t.Error(err)
 		}
@@ -74,7 +74,7 @@ func TestNoSecretIsWritten(t *testing.T) {
 		for name, field := range map[string]string{
 			"prompt": r.Trial.Prompt, "final output": r.Trial.FinalOutput, "gap": strings.Join(r.Trial.Gaps, ""), "image": r.Trial.Servers[0].Image,
 		} {
-			if strings.Count(field, redact.Mark) != len(testSecrets) {
+			if !strings.Contains(field, "**************** **** ******") {
 				t.Errorf("%s: %q", name, field)
 			}
 		}

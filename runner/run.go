@@ -41,6 +41,7 @@ type Job struct {
 
 	lock  *images.Lock
 	clock *evidence.Clock
+	open  map[string]bool // variables that were told to be no secrets
 }
 
 // execution is a job that is being run.
@@ -161,10 +162,23 @@ func unselected(all, selected []eval.ResolvedTask) (ids []string) {
 func (j *Job) trials() ([]*plan.Trial, error) {
 	q := j.Request
 	return plan.Plan(j.Eval, j.Tasks, plan.Choices{
-		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Cluster: q.Cluster, Lookup: q.Lookup, Secrets: q.Secrets,
+		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Cluster: q.Cluster, Lookup: q.Lookup, Secrets: q.Secrets, Open: j.tellOpen,
 		Lock: j.lock, Platform: defaultPlatform(), Pins: q.Pins, ModelScript: q.ModelScript,
 		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit, Output: q.Output,
 	})
+}
+
+// tellOpen tells once that a variable's value is not secret.
+func (j *Job) tellOpen(variable, why string) {
+	if j.open[variable] || j.Request.Warn == nil {
+		return
+	}
+	if j.open == nil {
+		j.open = map[string]bool{}
+	}
+	j.open[variable] = true
+	j.Request.Warn(errors.New("the value of the variable " + variable + " is not hidden in what is recorded, since " + why +
+		"; if it is secret, give it to its server under secrets"))
 }
 
 // plan sets the job's trials, and checks that they can be run.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/proc"
@@ -33,13 +33,13 @@ type vault struct {
 	values map[string]string // by sourceKey
 	dir    string
 	lookup func(string) (string, bool)
-	known  *redact.Set
+	known  *secret.Set
 }
 
 // openVault reads every secret of the trials' servers, each source once. Files and commands are
 // relative to dir, the eval's directory. It adds each value to secrets under the name
 // SERVER/NAME. The error names every secret that cannot be read, but no value.
-func openVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*vault, error) {
+func openVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *secret.Set) (*vault, error) {
 	v := &vault{values: map[string]string{}, dir: dir, lookup: lookup, known: secrets}
 	failed := map[string]bool{}
 	var errs []error
@@ -108,8 +108,8 @@ func checkSecret(what, value string) error {
 	switch {
 	case value == "":
 		return fmt.Errorf("%s is empty", what)
-	case len(value) < redact.MinLength:
-		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be distinguished from other text, and would not be redacted", what, redact.MinLength)
+	case !secret.CanHide(value):
+		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be distinguished from other text, and would not be redacted", what, secret.MinLength)
 	case len(value) > maxSecret:
 		return fmt.Errorf("%s: %w", what, errTooLong)
 	case strings.ContainsRune(value, 0):

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -34,7 +34,7 @@ func TestOpenVault(t *testing.T) {
 	}
 	write("token", "from a file\n\n")
 	write("dos", "from DOS\r\n")
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	trials := withSecrets(map[string]mcpconfig.Secret{
 		"A": {Env: "TOKEN"}, "B": {File: "token"}, "C": {File: filepath.Join(dir, "dos")},
 		"D": {Command: []string{"sh", "-c", "pwd; echo asked >> asked"}}, "E": {Command: []string{"sh", "-c", "pwd; echo asked >> asked"}},
@@ -76,7 +76,7 @@ func TestVaultFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh := func(script string) mcpconfig.Secret { return mcpconfig.Secret{Command: []string{"sh", "-c", script}} }
-	for want, secret := range map[string]mcpconfig.Secret{
+	for want, source := range map[string]mcpconfig.Secret{
 		"the variable UNSET is not set":                        {Env: "UNSET"},
 		"the variable EMPTY is empty":                          {Env: "EMPTY"},
 		"the file missing: no such file or directory":          {File: "missing"},
@@ -92,7 +92,7 @@ func TestVaultFails(t *testing.T) {
 		`prints is empty`:                                      sh("true"),
 		`prints: exec: "no-such-program": executable file not`: {Command: []string{"no-such-program"}},
 	} {
-		_, err := openVault(t.Context(), withSecrets(map[string]mcpconfig.Secret{"A": secret}), dir, variables(map[string]string{"EMPTY": ""}), &redact.Set{})
+		_, err := openVault(t.Context(), withSecrets(map[string]mcpconfig.Secret{"A": source}), dir, variables(map[string]string{"EMPTY": ""}), &secret.Set{})
 		if err == nil || !strings.HasPrefix(err.Error(), `server "it": secrets.A: `) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 			continue
@@ -114,7 +114,7 @@ func TestVaultIsInterrupted(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		slow := mcpconfig.Secret{Command: []string{"sh", "-c", "sh -c 'exec 3>alive; echo up >&3; sleep 1000' & wait"}}
-		_, err := openVault(ctx, withSecrets(map[string]mcpconfig.Secret{"A": slow}), dir, variables(nil), &redact.Set{})
+		_, err := openVault(ctx, withSecrets(map[string]mcpconfig.Secret{"A": slow}), dir, variables(nil), &secret.Set{})
 		ended <- err
 	}()
 	alive, err := os.Open(pipe) // until its writer is there

@@ -60,7 +60,7 @@ func TestServicesStartBeforeTheirServer(t *testing.T) {
 		if !cmp.Equal(db.Args, []string{"postgres"}) || !slices.Contains(db.Env, "A=b") {
 			t.Errorf("the service is %+v", db)
 		}
-		if got := readFile(t, r, "servers/stock.db.stderr"); got != "the password is [REDACTED]\n" {
+		if got := readFile(t, r, "servers/stock.db.stderr"); got != "the password is ****************\n" {
 			t.Errorf("its stderr is %q", got)
 		}
 		if events := readFile(t, r, evidence.EventsFile); strings.Contains(events, "service_exit") {
@@ -80,7 +80,7 @@ func TestServiceIsNotReady(t *testing.T) {
 	}{
 		"in time": {func(b *fakeBackend) {
 			b.ready, b.programs["stock/db"] = untilReported, complains("loading hunter2-and-more\n", lasts())
-		}, "service \"db\" of server \"stock\" is not ready: 1m0s have passed: its check exited with code 2; its output:\nloading [REDACTED]"},
+		}, "service \"db\" of server \"stock\" is not ready: 1m0s have passed: its check exited with code 2; its output:\nloading ****************"},
 		"and silent": {func(b *fakeBackend) { b.ready = untilReported }, "1m0s have passed: its check exited with code 2; it wrote nothing"},
 		"since it exits": {func(b *fakeBackend) {
 			b.ready, b.programs["stock/db"] = untilReported, complains("no disk\n", ends(1))

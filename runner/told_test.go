@@ -138,7 +138,7 @@ func TestAgentTellsSecrets(t *testing.T) {
 		}}
 		r := runOne(t, b, tellsIn("events.jsonl"), o)
 		got, err := os.ReadFile(filepath.Join(string(r.Dir), evidence.TranscriptFile))
-		want := `{"type":"tool.execution_start","tool_call_id":"1","tool_name":"say","arguments":{"x":"[REDACTED]"}}` + "\n"
+		want := `{"type":"tool.execution_start","tool_call_id":"1","tool_name":"say","arguments":{"x":"**********************"}}` + "\n"
 		if string(got) != want || err != nil {
 			t.Errorf("%s, %v", got, err)
 		}

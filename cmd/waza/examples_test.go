@@ -349,7 +349,7 @@ func TestRemoteExample(t *testing.T) {
 			egress = append(egress, e.Message)
 		}
 	}
-	if diff := cmp.Diff([]string{"the runner connects to http://127.0.0.1:[REDACTED]"}, egress); diff != "" {
+	if diff := cmp.Diff([]string{"the runner connects to http://127.0.0.1:" + port}, egress); diff != "" {
 		t.Errorf("what left (-want +got):\n%s", diff)
 	}
 	err = filepath.WalkDir(p.path("run"), func(path string, d fs.DirEntry, err error) error {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -83,7 +83,7 @@ const maxReceiver = 2000
 
 // permit fails unless a found file may give away what it does: the user has allowed it in advance, or
 // says yes on a terminal.
-func (f *foundFile) permit(ctx context.Context, s *state, file string, gifts []plan.Gift, secrets *redact.Set) error {
+func (f *foundFile) permit(ctx context.Context, s *state, file string, gifts []plan.Gift, secrets *secret.Set) error {
 	file = cmp.Or(f.file, file)
 	var asked, variablesAsked []string
 	byFlag := true
@@ -189,7 +189,7 @@ func logins(lookup func(string) (string, bool)) (names, others []string) {
 			names = append(names, name)
 		}
 		return value, ok
-	}, &redact.Set{})
+	}, &secret.Set{})
 	slices.Sort(names)
 	own := userRegistries(lookup)
 	addresses := own.npmrc

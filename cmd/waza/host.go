@@ -21,7 +21,7 @@ import (
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/files"
@@ -48,7 +48,7 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 		}
 		return s.stderr.work(s.lookup, what)
 	}
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	h := runner.Host{
 		Host: trial.Host{Secrets: secrets, Connect: newJudges(s, secrets).connect},
 		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Certificates: certificateCache(), Output: outputFiles(s.stdout, s.stderr),
@@ -112,7 +112,7 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 // openContainers opens the container engine for a run. Image builds use the registry and proxy
 // settings of this machine's environment; passwords in them are added to secrets. work shows what takes
 // long.
-func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *redact.Set, work runner.Work) (*containers.Backend, error) {
+func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *secret.Set, work runner.Work) (*containers.Backend, error) {
 	return containers.Open(ctx, containers.Options{
 		Run: o.Run, Resume: o.Resume, Guest: s.guest, Digest: s.digest, Network: buildNetwork(s.lookup, secrets), Redact: secrets.String, Work: work,
 	})
@@ -177,7 +177,7 @@ func (s *state) warnOfNoIsolation(trials []*plan.Trial) {
 // judges creates clients for judges, with API keys from the environment.
 type judges struct {
 	lookup  func(string) (string, bool)
-	secrets *redact.Set
+	secrets *secret.Set
 
 	mu    sync.Mutex
 	known map[endpoint]*judge.Client // guarded by mu
@@ -189,7 +189,7 @@ type endpoint struct {
 	seconds         int
 }
 
-func newJudges(s *state, secrets *redact.Set) *judges {
+func newJudges(s *state, secrets *secret.Set) *judges {
 	return &judges{lookup: s.lookup, secrets: secrets, known: map[endpoint]*judge.Client{}}
 }
 
@@ -219,7 +219,7 @@ const systemCA = "/etc/ssl/certs/ca-certificates.crt"
 
 // buildNetwork returns the settings of this machine that a build needs to reach a registry.
 // Passwords in them are added to secrets.
-func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) images.Network {
+func buildNetwork(lookup func(string) (string, bool), secrets *secret.Set) images.Network {
 	n := images.Network{CA: certificates(lookup), Env: map[string]string{}, Proxy: map[string]string{}}
 	pass := func(to map[string]string, from, as string) {
 		value, _ := lookup(from)
@@ -314,7 +314,7 @@ func settingsIn(name string) iter.Seq2[string, string] {
 
 // hidePassword registers a URL with credentials, and its password, as secrets. A user name
 // without a password is taken for a token.
-func hidePassword(address string, secrets *redact.Set) {
+func hidePassword(address string, secrets *secret.Set) {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
 		return
@@ -427,7 +427,7 @@ func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, err
 
 // consulting returns how to ask the judges on record, as far as the flags of c allow it.
 func (s *state) consulting(c *cli.Command) trial.Consulting {
-	judges := newJudges(s, &redact.Set{})
+	judges := newJudges(s, &secret.Set{})
 	return trial.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (trial.Judge, error) {
 		if missing := missingJudgeFlags(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
 			return nil, usage("the run's record names the judge's endpoint and the variable with its key, and may come from someone else: to allow that, give %s", missing)

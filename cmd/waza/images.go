@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
@@ -212,7 +212,7 @@ func buildAgents(ctx context.Context, s *state, names []string, base string) (er
 		return err
 	}
 	work := func(what string) (func(string), func()) { return s.stderr.work(s.lookup, what) }
-	backend, err := s.openContainers(ctx, runner.Opening{Run: runner.NewID("images")}, &redact.Set{}, work)
+	backend, err := s.openContainers(ctx, runner.Opening{Run: runner.NewID("images")}, &secret.Set{}, work)
 	if err != nil {
 		return withExitCode(err)
 	}

@@ -117,7 +117,7 @@ func inspectedConduct(t *testing.T, s inspection.Server) {
 			t.Errorf("what it did lacks %s: %s", want, reported)
 		}
 	}
-	if s.Used == nil || s.Used.Used == nil || s.Image == nil || !strings.Contains(s.Stderr, "starting with [REDACTED") {
+	if s.Used == nil || s.Used.Used == nil || s.Image == nil || !strings.Contains(s.Stderr, "starting with ****") {
 		t.Errorf("used %+v, image %+v, stderr %q", s.Used, s.Image, s.Stderr)
 	}
 }

@@ -131,7 +131,7 @@ inputs: {prompt: Tell me the key.}
 `, e)
 	p.env = append(p.env, "SAME_KEY="+judgeKey) // which the agent gets: its name is nobody's
 	c := p.startLocal("-v").wait(exitFailed)
-	if !strings.Contains(p.read("run", "trials", "tell", "1", evidence.TrialFile), `"the key is [REDACTED], inherited are []`) {
+	if !strings.Contains(p.read("run", "trials", "tell", "1", evidence.TrialFile), `"the key is `+strings.Repeat("*", len(judgeKey))+`, inherited are []`) {
 		t.Error("the agent never told the key, so this test looks at nothing")
 	}
 	written := c.stdout.String() + c.stderr.String() + p.start("grade", "run").wait(exitFailed).stdout.String()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/images"
 )
 
@@ -26,7 +26,7 @@ func TestBuildNetwork(t *testing.T) {
 		"npm_config_registry": "https://token-of-npm@npm.example/", "HTTPS_PROXY": "http://u:pass-of-proxy@proxy.example", "no_proxy": "a.example",
 		"AWS_SECRET_ACCESS_KEY": "not-to-be-passed",
 	}
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	n := buildNetwork(func(name string) (string, bool) { value, ok := env[name]; return value, ok }, secrets)
 	want := images.Network{
 		CA:    []byte("first\nsecond\n"),

@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 )
 
 // evilText controls terminals, and logs of CI systems.
@@ -87,7 +87,7 @@ func TestComplaintsArePrintable(t *testing.T) {
 // TestLinesOfServers is what -v shows of a server's stderr.
 func TestLinesOfServers(t *testing.T) {
 	var out bytes.Buffer
-	w := &lineWriter{out: &out, secrets: &redact.Set{}}
+	w := &lineWriter{out: &out, secrets: &secret.Set{}}
 	if _, err := w.Write([]byte(evilText)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/liveview"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
@@ -286,7 +286,7 @@ func (s *screen) size() liveview.Size {
 type lineWriter struct {
 	out     io.Writer
 	prefix  string
-	secrets *redact.Set
+	secrets *secret.Set
 	partial []byte
 }
 

@@ -110,7 +110,7 @@ tasks: [task.yaml]
 	}
 }
 
-const secret = `hunter2 "quoted" \ of <the> server`
+const quotedSecret = `hunter2 "quoted" \ of <the> server`
 
 // A secret reaches its server and is in no file of the run, on neither output,
 // even where server and agent do what they can to spread it.
@@ -141,13 +141,13 @@ script:
 graders:
   - {type: text, name: whole, config: {contains_cs: ["It has 34 characters and begins with hunter2"]}}
 `, npmServers)
-	p.env = append(p.env, "E2E_TOKEN="+secret)
+	p.env = append(p.env, "E2E_TOKEN="+quotedSecret)
 	c := p.run(exitOK, "-v")
-	encoded, err := json.Marshal(secret)
+	encoded, err := json.Marshal(quotedSecret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hidden := []string{secret, strings.Trim(string(encoded), `"`), strings.ReplaceAll(secret, `"`, `\"`), "of <the> server", `of \u003cthe\u003e`}
+	hidden := []string{quotedSecret, strings.Trim(string(encoded), `"`), strings.ReplaceAll(quotedSecret, `"`, `\"`), "of <the> server", `of \u003cthe\u003e`}
 	check := func(where, text string) {
 		for _, h := range hidden {
 			if strings.Contains(text, h) {
@@ -170,7 +170,7 @@ graders:
 	if err != nil || files < 10 {
 		t.Errorf("looked at %d files, %v", files, err)
 	}
-	if out := p.runOf("x").FinalOutput; !strings.Contains(out, "[REDACTED]") {
+	if out := p.runOf("x").FinalOutput; !strings.Contains(out, "****") {
 		t.Errorf("final output %q", out)
 	}
 	check("dry run", p.start("run", "--isolate", "--dry-run", "eval.yaml").wait(exitOK).stdout.String())

@@ -248,7 +248,7 @@ func noDigestTells(t *testing.T, p *project) {
 	for name, secret := range hushed {
 		guesses[name] = secret
 		for path, content := range kept {
-			restored := strings.NewReplacer("[REDACTED]", secret, strings.Repeat("*", len(secret)), secret).Replace(content)
+			restored := strings.NewReplacer(strings.Repeat("*", len(secret)), secret).Replace(content)
 			if restored != content {
 				guesses[path+" with "+name] = restored
 			}
@@ -315,10 +315,10 @@ cmd~sécret/5f2e=?
 	c := p.start("run", "eval.yaml", "--run-dir", "run", "-v").wait(exitFailed)
 	noneIn(t, p.path("run"))
 	tellsNothing(t, "what is printed", []byte(c.stdout.String()+c.stderr.String()))
-	if said := p.read("run", "trials", "fine", "1", evidence.StdoutFile); strings.Contains(said, "E2E_SECRET") || strings.Contains(said, "FROM_") || !strings.Contains(said, "given [REDACTED]") {
+	if said := p.read("run", "trials", "fine", "1", evidence.StdoutFile); strings.Contains(said, "E2E_SECRET") || strings.Contains(said, "FROM_") || !strings.Contains(said, "given ****") {
 		t.Errorf("the agent has in its environment: %s", said)
 	}
-	if why := p.read("run", "trials", "dies", "1", evidence.TrialFile); !strings.Contains(why, "I know [REDACTED] and [REDACTED]") {
+	if why := p.read("run", "trials", "dies", "1", evidence.TrialFile); !strings.Contains(why, "I know ****") {
 		t.Errorf("a server that dies: %s", why)
 	}
 	if p.read("asked") != "asked\n" {

@@ -20,10 +20,10 @@ var floors = [][]string{
 		"pagetest", "schemas",
 	},
 	// Helpers that use those.
-	{"evidence/scan", "internal/browsertest", "internal/kubetest", "internal/offline", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
+	{"internal/browsertest", "internal/kubetest", "internal/offline", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
-		"agents/input", "evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
+		"agents/input", "evidence/changes", "evidence/secret", "internal/frontmatter", "internal/schema", "internal/termtest",
 		"mcp/catalog", "mcp/jsonrpc", "mcp/mirror", "mcpconfig", "model/dialect", "sandbox/cmdmock", "sandbox/hint", "sandbox/kube", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},

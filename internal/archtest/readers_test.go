@@ -31,7 +31,7 @@ var formats = map[string]format{
 	"JSON-RPC messages": {uses: readsEnvelope, may: map[string]string{
 		"mcp/jsonrpc/jsonrpc.go":  "it is the reader",
 		"mcp/proxy/tools.go":      "looks for every key that some server may take for the method of a call that is hidden",
-		"evidence/redact/json.go": "leaves methods alone, in the copy that is written",
+		"evidence/secret/json.go": "leaves methods alone, in the copy that is written",
 		"evidence/models.go":      "the method is that of a request over HTTP",
 	}},
 	"keys whose case counts": {
@@ -41,7 +41,7 @@ var formats = map[string]format{
 	"JSON token by token": {uses: scansJSON, may: map[string]string{
 		"internal/jsontext/walk.go":   "it walks valid JSON",
 		"internal/jsontext/layout.go": "it lays valid JSON out",
-		"evidence/redact/json.go":     "copies all that stands between strings as it is",
+		"evidence/secret/json.go":     "copies all that stands between strings as it is",
 		"internal/strictyaml/json.go": "makes nodes of a library's tokens",
 		"scaffold/tools.go":           "it tells the kinds of values of valid JSON apart",
 		"scaffold/yaml.go":            "it lays valid JSON out as YAML",

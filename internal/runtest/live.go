@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -35,7 +35,7 @@ func Begin(t testing.TB, dir, id string, trials int) *Live {
 	l.Resume()
 	err := l.Record.Write(l.Dir)
 	if err == nil {
-		l.log, err = evidence.OpenProgress(l.Dir, &redact.Set{})
+		l.log, err = evidence.OpenProgress(l.Dir, &secret.Set{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -61,7 +61,7 @@ func (r *Run) Trial(task string, does func(*Trial)) {
 	}
 	r.Record.Trials = max(r.Record.Trials, number)
 	dir := runner.TrialDir(r.Dir, task, number)
-	rec, err := evidence.Create(string(dir), &redact.Set{}, nil)
+	rec, err := evidence.Create(string(dir), &secret.Set{}, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/heavytest"
 )
 
@@ -54,7 +54,7 @@ func TestBytes(t *testing.T) {
 			t.Run(era+"/"+accept, func(t *testing.T) {
 				b := scriptedBench(t, quick(), 0)
 				dir := filepath.Join(t.TempDir(), "trial")
-				disk, err := evidence.Create(dir, &redact.Set{}, nil)
+				disk, err := evidence.Create(dir, &secret.Set{}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/memtest"
@@ -40,7 +40,7 @@ func (noTB) Cleanup(func()) {}
 // victim is the proxy of one trial as the runner has it: default limits, a recorder
 // on disk, a secret to look for.
 func victim(ready func(string), stop <-chan struct{}) {
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	secrets.Add("a secret value")
 	rec, err := evidence.Create(os.Getenv(victimDir), secrets, nil)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
@@ -178,7 +178,7 @@ func TestHostileLists(t *testing.T) {
 
 // Of a secret that lies across the end of what an event holds nothing is recorded.
 func TestClippedSecret(t *testing.T) {
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	secrets.Add("hunter2-and-more")
 	text := strings.Repeat("x", transport.MaxText-5) + "hunter2-and-more" + strings.Repeat("x", transport.MaxText)
 	if got, _ := secrets.Cut(transport.Clip([]byte(text))); len(got) > transport.MaxText || strings.Contains(got, "hunt") {

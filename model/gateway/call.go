@@ -16,7 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/web"
@@ -220,7 +220,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 	case errors.Is(err, errSilent):
 		status = http.StatusGatewayTimeout
 	}
-	reported := c.gateway.secrets.Blank(err.Error())
+	reported := c.gateway.secrets.String(err.Error())
 	c.instead(unreachable(status, fmt.Sprintf("model provider %q: %s", c.provider.Name, reported)))
 	return err
 }
@@ -231,7 +231,7 @@ func (c *call) begin(answer *http.Response) {
 	maps.Copy(h, answerHeader(answer.Header))
 	for _, values := range h {
 		for i := range values {
-			values[i] = c.gateway.secrets.Blank(values[i])
+			values[i] = c.gateway.secrets.String(values[i])
 		}
 	}
 	c.record.Status, c.record.ContentType = answer.StatusCode, h.Get("Content-Type")
@@ -245,7 +245,7 @@ func (c *call) begin(answer *http.Response) {
 
 // copy passes the body on as it comes, with secrets blanked.
 func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Timer) error {
-	out := redact.NewBlanker(c.gateway.secrets, toAgent{c})
+	out := secret.NewWriter(c.gateway.secrets, toAgent{c})
 	buffer := make([]byte, 32<<10)
 	var size int64
 	for {
@@ -334,7 +334,7 @@ func (c *call) finish(broken error) {
 		c.record.Outcome, c.record.Error = evidence.ModelRefused, reported.Error
 	}
 	if broken != nil {
-		c.record.Error = c.gateway.secrets.Blank(broken.Error())
+		c.record.Error = c.gateway.secrets.String(broken.Error())
 	}
 	c.gateway.health.lastTurn(c.record, c.brokenOff(broken))
 	c.count(reported, broken == nil)

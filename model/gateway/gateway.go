@@ -29,7 +29,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/web"
@@ -62,7 +62,7 @@ const maxNotes = 200
 type Gateway struct {
 	rec       Recorder
 	providers map[string]Provider
-	secrets   *redact.Set // of all providers
+	secrets   *secret.Set // of all providers
 	allowed   *allowance
 	memory    *bounded.Budget
 	health    *health
@@ -85,7 +85,7 @@ var errClosed = errors.New("the trial is over")
 // New returns a gateway to providers with different names. Close must be called.
 func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) *Gateway {
 	g := &Gateway{
-		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
+		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &secret.Set{},
 		allowed: newAllowance(limits), memory: bounded.NewBudget(maxMemory), exhausted: make(chan struct{}),
 		health: &health{refuses: map[string]string{}, down: map[string]string{}},
 	}
@@ -144,7 +144,7 @@ func (g *Gateway) Down(ctx context.Context) error {
 		case failed[name] == downKey:
 			return errors.New(p.refusesKey(status))
 		case err != nil:
-			return fmt.Errorf("model provider %q cannot be reached, not even by waza itself: %s; check config.models.%s.base_url and the network", name, g.secrets.Blank(err.Error()), name)
+			return fmt.Errorf("model provider %q cannot be reached, not even by waza itself: %s; check config.models.%s.base_url and the network", name, g.secrets.String(err.Error()), name)
 		}
 		return fmt.Errorf("model provider %q answers %d, also to waza itself; run again later, or name another provider in config.model", name, status)
 	}

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/internal/text"
@@ -44,7 +44,7 @@ type Client struct {
 	key     string
 	keyEnv  string // the variable that the key is from, for messages
 	timeout time.Duration
-	secrets *redact.Set
+	secrets *secret.Set
 	http    *http.Transport
 	slots   chan struct{}
 	// schemaless is set once the endpoint has refused a schema for the answer and answered without.
@@ -54,14 +54,14 @@ type Client struct {
 
 // New returns a client for the endpoint of j. Key is the value of the variable that j names, if
 // it names one. New adds it to secrets, which are kept out of errors.
-func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
+func New(j evidence.Judge, key string, secrets *secret.Set) (*Client, error) {
 	secrets.Add(key)
 	base, err := j.Endpoint()
 	if err != nil {
 		return nil, fmt.Errorf("base_url %w", err)
 	}
 	if j.APIKeyEnv != "" || key != "" {
-		if err := redact.CheckKey(j.APIKeyEnv, key, "the judge's endpoint"); err != nil {
+		if err := secret.CheckKey(j.APIKeyEnv, key, "the judge's endpoint"); err != nil {
 			return nil, err
 		}
 	}

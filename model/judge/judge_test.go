@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/judgetest"
 )
 
@@ -33,7 +33,7 @@ var question = evidence.JudgeAsk{
 // connect is a client that notes how long it would wait instead of waiting.
 func connect(t *testing.T, baseURL string) (*Client, *[]time.Duration) {
 	t.Helper()
-	c, err := New(evidence.Judge{BaseURL: baseURL, APIKeyEnv: "JUDGE_KEY", TimeoutSeconds: 60}, key, &redact.Set{})
+	c, err := New(evidence.Judge{BaseURL: baseURL, APIKeyEnv: "JUDGE_KEY", TimeoutSeconds: 60}, key, &secret.Set{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestFailuresThatStay(t *testing.T) {
 		requests int
 		says     string
 	}{
-		"no such key": {judgetest.Fail(401, "Incorrect key: "+key), 1, `answers 401: "Incorrect key: [REDACTED]"; set the environment variable JUDGE_KEY to a key that it takes`},
+		"no such key": {judgetest.Fail(401, "Incorrect key: "+key), 1, `answers 401: "Incorrect key: ` + secret.Marked(key) + `"; set the environment variable JUDGE_KEY to a key that it takes`},
 		"forbidden":   {judgetest.Fail(403, ""), 1, "set the environment variable JUDGE_KEY"},
 		"not there":   {judgetest.Fail(404, "no model m"), 1, `answers 404: "no model m"; see whether config.judge.base_url is right`},
 		"bad request": {judgetest.Fail(400, "too many tokens"), 2, `answers 400: "too many tokens"`},
@@ -271,7 +271,7 @@ func TestNew(t *testing.T) {
 		{"https://models.example", "K", "tiny", "shorter than 8"},
 		{"https://models.example", "K", "with a\nline break", "another character"},
 	} {
-		_, err := New(evidence.Judge{BaseURL: test.url, APIKeyEnv: test.env, TimeoutSeconds: 1}, test.key, &redact.Set{})
+		_, err := New(evidence.Judge{BaseURL: test.url, APIKeyEnv: test.env, TimeoutSeconds: 1}, test.key, &secret.Set{})
 		if (test.wrong == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.wrong) {
 			t.Errorf("%+v: %v", test, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -46,7 +46,7 @@ func planAdapted(t *testing.T, config string) (*Trial, error) {
 	}
 	lookup := func(name string) (string, bool) { return "a-secret-key", strings.HasSuffix(name, "_API_KEY") }
 	trials, err := Plan(e, tasks, Choices{
-		Lookup: lookup, Secrets: &redact.Set{},
+		Lookup: lookup, Secrets: &secret.Set{},
 		ModelScript: func(string, []byte) (ModelScript, error) { return nil, nil },
 	})
 	if err != nil {

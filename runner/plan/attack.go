@@ -9,7 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/scan"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -58,7 +58,7 @@ type canaries struct {
 func canariesOf(e *eval.Eval, run string) canaries {
 	c := canaries{e.Config.Canaries, map[string]string{}}
 	for name, declared := range c.declared {
-		c.values[name] = cmp.Or(declared.Value, scan.MakeCanary(run, name))
+		c.values[name] = cmp.Or(declared.Value, secret.MakeCanary(run, name))
 	}
 	return c
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -22,7 +22,7 @@ func planOutgoing(local bool, agent, server []mcpconfig.Egress, env map[string]s
 	servers := map[string]mcpconfig.Server{
 		"s": {Image: "i", Command: "serve", Egress: server, Env: env}, "quiet": {Image: "i", Command: "serve"},
 	}
-	trials, err := Plan(e, []eval.ResolvedTask{{ID: "x", Servers: servers}}, Choices{Run: "r", Lookup: lookup(map[string]string{"HOST": "hidden.example"}), Secrets: &redact.Set{}})
+	trials, err := Plan(e, []eval.ResolvedTask{{ID: "x", Servers: servers}}, Choices{Run: "r", Lookup: lookup(map[string]string{"HOST": "hidden.example"}), Secrets: &secret.Set{}})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func TestEgressOfInspections(t *testing.T) {
 		"s": {Image: "i", Command: "serve", Egress: []mcpconfig.Egress{{Host: "api.example:443"}}},
 	}
 	e.Config.Isolation.EgressLimits = eval.EgressLimits{Connections: 2, Rate: 3, Bytes: "4k"}
-	choices := Choices{Run: "r", Lookup: lookup(nil), Secrets: &redact.Set{}}
+	choices := Choices{Run: "r", Lookup: lookup(nil), Secrets: &secret.Set{}}
 	plans, err := PlanInspections(e, []string{"s"}, choices)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -120,7 +120,7 @@ func TestServersOnThisMachine(t *testing.T) {
 		e := &eval.Eval{Path: "/evals/eval.yaml", Local: true}
 		e.Config.TrialsPerTask, e.Config.Executor = 1, "mock"
 		trials, err := Plan(e, []eval.ResolvedTask{{ID: "x", Servers: map[string]mcpconfig.Server{"s": test.server}}},
-			Choices{Run: "r", Lookup: lookup, Secrets: &redact.Set{}})
+			Choices{Run: "r", Lookup: lookup, Secrets: &secret.Set{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
 )
@@ -147,27 +147,24 @@ func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider,
 	}
 	if m.APIKeyEnv != "" {
 		p.Access.Key, _ = c.Lookup(m.APIKeyEnv)
-		if err := redact.CheckKey(m.APIKeyEnv, p.Access.Key, fmt.Sprintf("the model provider %q", name)); err != nil && !c.Keyless {
+		if err := secret.CheckKey(m.APIKeyEnv, p.Access.Key, fmt.Sprintf("the model provider %q", name)); err != nil && !c.Keyless {
 			return p, err
 		}
-		c.Secrets.Add(p.Access.Key)
+		c.Secrets.Add(p.Access.Key, m.APIKeyEnv)
 	}
 	lookup := func(variable string) (string, bool) {
 		p.Access.variables = append(p.Access.variables, variable)
 		return c.Lookup(variable)
 	}
 	for header, text := range m.Headers {
-		value, secrets, err := mcpconfig.ExpandText(text, lookup)
+		value, values, err := mcpconfig.ExpandText(text, lookup)
 		if err == nil && strings.ContainsAny(value, "\r\n\x00") {
 			err = errors.New("its value has a line break or a NUL")
 		}
 		if err != nil {
 			return p, fmt.Errorf("headers.%s: %w", header, err)
 		}
-		for _, secret := range secrets {
-			c.Secrets.Add(secret)
-		}
-		p.Access.Headers[header], p.Access.Secrets = value, append(p.Access.Secrets, secrets...)
+		p.Access.Headers[header], p.Access.Secrets = value, append(p.Access.Secrets, c.hide(values)...)
 	}
 	p.Access.Silence, p.Access.Proxy = time.Duration(m.TimeoutSeconds)*time.Second, proxyOf(c.Lookup)
 	return p, nil

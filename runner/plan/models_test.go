@@ -11,12 +11,12 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 )
 
 func choices(env map[string]string) Choices {
 	return Choices{
-		Secrets: &redact.Set{},
+		Secrets: &secret.Set{},
 		Lookup:  func(name string) (string, bool) { value, ok := env[name]; return value, ok },
 		ModelScript: func(string, []byte) (ModelScript, error) {
 			return func() http.Handler { return http.NotFoundHandler() }, nil
@@ -54,12 +54,12 @@ func TestPlanModels(t *testing.T) {
 	}
 	trial := &Trial{Models: m}
 	plan, _ := json.Marshal(trial)
-	for _, secret := range []string{key, "blue-team"} {
-		if strings.Contains(string(plan), secret) || strings.Contains(trial.String(), secret) {
-			t.Errorf("the plan has %s: %s\n%s", secret, plan, trial)
+	for _, value := range []string{key, "blue-team"} {
+		if strings.Contains(string(plan), value) || strings.Contains(trial.String(), value) {
+			t.Errorf("the plan has %s: %s\n%s", value, plan, trial)
 		}
-		if c.Secrets.String(secret) != redact.Mark {
-			t.Errorf("%s is not known as a secret", secret)
+		if c.Secrets.String(value) != secret.Marked(value) {
+			t.Errorf("%s is not known as a secret", value)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/sandbox"
@@ -49,7 +49,11 @@ type Choices struct {
 	HostHooks bool
 	// Lookup returns environment variables. Values used in the plan are added to Secrets.
 	Lookup  func(string) (string, bool)
-	Secrets *redact.Set
+	Secrets *secret.Set
+	// Open is called with each variable whose value is not secret, and why. It may be nil.
+	Open func(variable, why string)
+	// written are the eval's own files.
+	written [][]byte
 	// Lock has the versions of packages; may be nil. Platform is the engine's, such as
 	// linux/amd64. Some versions depend on it.
 	Lock     *images.Lock
@@ -74,6 +78,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 		return nil, fmt.Errorf("%s runs on this machine with your permissions (host: true): read it, then allow it with --allow-host-hooks", hook)
 	}
 	c.sources = map[string]*images.Source{}
+	c.written = writtenIn(e, tasks)
 	models, err := planModels(e, c)
 	if err == nil {
 		err = models.forLLM(e.Config.Executor)
@@ -242,6 +247,7 @@ const DefaultImagesFile = "waza.images.json"
 // an agent, in the order of names. It starts nothing.
 func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) {
 	c.sources = map[string]*images.Source{}
+	c.written = writtenIn(e, nil)
 	limits, err := planEgressLimits(e.Config.Isolation.EgressLimits)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
@@ -28,7 +28,7 @@ func shop(t testing.TB, c Choices) (*eval.Eval, []eval.ResolvedTask, []*Trial) {
 		t.Fatal(err)
 	}
 	if c.Secrets == nil {
-		c.Secrets = &redact.Set{}
+		c.Secrets = &secret.Set{}
 	}
 	c.Run = "run-1"
 	c.Lookup = lookup(map[string]string{"SHOP_KEY": shopKey, "TILL_IMAGE": "till:private"})
@@ -77,7 +77,7 @@ func TestPlanOfAnAgentThatIsNotLockedYet(t *testing.T) {
 }
 
 func TestPlanHoldsNoValueOfAVariable(t *testing.T) {
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	_, _, trials := shop(t, Choices{Secrets: secrets})
 	for _, trial := range trials {
 		for form, text := range map[string]string{"text": trial.String(), "JSON": string(trial.JSON())} {
@@ -97,7 +97,7 @@ func TestPlanHoldsNoValueOfAVariable(t *testing.T) {
 	if diff := cmp.Diff([]string{"HOME=/home/agent", "LEVEL=info", "TOKEN=" + shopKey}, process.Env); diff != "" {
 		t.Error(diff)
 	}
-	if got := secrets.String(shopKey + " info till:private"); got != "[REDACTED] info [REDACTED]" {
+	if got := secrets.String(shopKey + " info till:private"); got != secret.Marked(shopKey)+" info "+secret.Marked("till:private") {
 		t.Errorf("known secrets leave %q", got)
 	}
 }
@@ -133,7 +133,7 @@ func TestPlanRefuses(t *testing.T) {
 		{"writable system", withService(mcpconfig.Service{Writable: []string{"/usr/lib/x"}}), `server "s": services.db.writable[0] cannot be /usr/lib/x`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e, task, c := *ev, tasks[0], Choices{Lookup: env, Secrets: &redact.Set{}}
+			e, task, c := *ev, tasks[0], Choices{Lookup: env, Secrets: &secret.Set{}}
 			test.change(&e, &task, &c)
 			trials, err := Plan(&e, []eval.ResolvedTask{task}, c)
 			if err == nil || !strings.Contains(err.Error(), test.want) || len(trials) != 0 {
@@ -153,7 +153,7 @@ func withService(s mcpconfig.Service) func(*eval.Eval, *eval.ResolvedTask, *Choi
 
 func TestMissingVariableIsOfItsClass(t *testing.T) {
 	eval, tasks, _ := shop(t, Choices{})
-	_, err := Plan(eval, tasks, Choices{Lookup: lookup(nil), Secrets: &redact.Set{}})
+	_, err := Plan(eval, tasks, Choices{Lookup: lookup(nil), Secrets: &secret.Set{}})
 	if !errors.Is(err, mcpconfig.ErrMissingVariable) {
 		t.Errorf("%v", err)
 	}

@@ -204,13 +204,11 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	if err != nil {
 		return Server{}, err
 	}
-	config, secrets, err := mcpconfig.Expand(name, contained, c.Lookup)
+	config, values, err := mcpconfig.Expand(name, contained, c.Lookup)
 	if err != nil {
 		return Server{}, err
 	}
-	for _, secret := range secrets {
-		c.Secrets.Add(secret)
-	}
+	c.hide(values)
 	s := Server{Name: name, Config: declared}
 	if !e.Local && mcpconfig.IsDockerRun(declared) {
 		s.Becomes = &contained

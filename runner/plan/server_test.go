@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
@@ -24,7 +24,7 @@ func planOne(t *testing.T, s mcpconfig.Server, c Choices, env map[string]string)
 	e, tasks, _ := shop(t, Choices{})
 	task := tasks[0]
 	task.Servers = map[string]mcpconfig.Server{"s": s}
-	c.Lookup, c.Secrets = lookup(env), &redact.Set{}
+	c.Lookup, c.Secrets = lookup(env), &secret.Set{}
 	trials, err := Plan(e, []eval.ResolvedTask{task}, c)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func packages(t *testing.T, ev string) (*eval.Eval, []eval.ResolvedTask) {
 func planPackages(t *testing.T, eval string, lock *images.Lock) ([]*Trial, error) {
 	t.Helper()
 	e, tasks := packages(t, eval)
-	return Plan(e, tasks, Choices{Run: "r", Lookup: lookup(map[string]string{"KEY": "the-value"}), Secrets: &redact.Set{}, Lock: lock, Platform: "linux/amd64"})
+	return Plan(e, tasks, Choices{Run: "r", Lookup: lookup(map[string]string{"KEY": "the-value"}), Secrets: &secret.Set{}, Lock: lock, Platform: "linux/amd64"})
 }
 
 func TestPlanPackages(t *testing.T) {
@@ -231,7 +231,7 @@ tasks: [task.yaml]
 	if err != nil {
 		t.Fatal(err)
 	}
-	trials, err := Plan(e, tasks, Choices{Run: "r", Lookup: lookup(nil), Secrets: &redact.Set{}, Platform: "linux/amd64"})
+	trials, err := Plan(e, tasks, Choices{Run: "r", Lookup: lookup(nil), Secrets: &secret.Set{}, Platform: "linux/amd64"})
 	if err != nil {
 		t.Fatal(err)
 	}

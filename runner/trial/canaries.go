@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/scan"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -25,7 +25,7 @@ const maxSeen = 100
 // their way to where they are not allowed. Requests to models are not scanned, since they
 // contain whatever the agent works with. A nil scanner finds nothing.
 type canaryScanner struct {
-	set     *scan.Canaries
+	set     *secret.Canaries
 	rec     eventRecorder
 	allowed map[string][]string // servers and hosts that each canary may reach
 
@@ -50,9 +50,9 @@ func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	for _, s := range t.Servers {
 		l.servers = append(l.servers, s.Name)
 	}
-	var values []scan.Canary
+	var values []secret.Canary
 	for _, c := range t.Canaries {
-		values = append(values, scan.Canary{Name: c.Name, Value: c.Value})
+		values = append(values, secret.Canary{Name: c.Name, Value: c.Value})
 		l.allowed[c.Name] = slices.Clone(c.MayReach)
 		for _, p := range c.Planted {
 			if p.Server != "" {
@@ -61,7 +61,7 @@ func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 		}
 	}
 	var err error
-	l.set, err = scan.NewCanaries(values...)
+	l.set, err = secret.NewCanaries(values...)
 	return l, err
 }
 
@@ -164,15 +164,15 @@ func (s *canaryScanner) hostName(container, how, name string) {
 }
 
 // outgoing returns a writer that scans the bytes of one connection.
-func (s *canaryScanner) outgoing(found func(scan.Found)) io.Writer {
+func (s *canaryScanner) outgoing(found func(secret.FoundCanary)) io.Writer {
 	if s == nil {
 		return io.Discard
 	}
-	return s.set.Writer(found)
+	return s.set.Watch(found)
 }
 
 // sent records a match in bytes that a container sends to a host.
-func (s *canaryScanner) sent(container, host string, found scan.Found) {
+func (s *canaryScanner) sent(container, host string, found secret.FoundCanary) {
 	if s == nil {
 		return
 	}

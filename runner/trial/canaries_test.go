@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -148,7 +148,7 @@ func TestNoLookout(t *testing.T) {
 
 // Of a secret that lies across the end of a tool's name nothing is recorded.
 func TestCutToolName(t *testing.T) {
-	secrets := &redact.Set{}
+	secrets := &secret.Set{}
 	secrets.Add("hunter2-and-more")
 	name := toolOf([]byte(`{"method":"tools/call","params":{"name":"` + strings.Repeat("x", maxToolName-7) + `hunter2-and-more"}}`))
 	if got, _ := secrets.Cut(name); !strings.HasPrefix(got, "xxx") || strings.Contains(got, "hunt") {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/text"
@@ -90,7 +90,7 @@ func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err erro
 
 // HookOnHost runs one hook with the host's shell, in a directory relative to start. failed
 // describes its failure, or is empty. The error is that of ctx.
-func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *redact.Set) (failed string, err error) {
+func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *secret.Set) (failed string, err error) {
 	limited, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
 	stderr := &bounded.Head{Limit: maxProgramOutput}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/client"
@@ -28,7 +28,7 @@ type InspectOptions struct {
 	Patience  time.Duration
 	Exercises []inspection.Exercise
 	Try       func(listed catalog.Catalog) []inspection.Exercise // returns further exercises for what the server lists; may be nil
-	Secrets   *redact.Set
+	Secrets   *secret.Set
 	Weak      []string // see [Options]
 }
 

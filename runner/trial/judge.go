@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 )
 
@@ -20,7 +20,7 @@ type Judge interface {
 // Consulting controls how judges are asked. Connect and Secrets are required.
 type Consulting struct {
 	Connect func(evidence.Judge) (Judge, error)
-	Secrets *redact.Set
+	Secrets *secret.Set
 	Again   bool // ask again what was answered
 }
 
@@ -86,7 +86,7 @@ func (c Consulting) put(ctx context.Context, dir evidence.Dir, judge Judge, ques
 
 // addStep records the answer to a question, or why there is none. The question itself comes
 // from redacted evidence.
-func addStep(dir evidence.Dir, q grading.Question, answer evidence.JudgeAnswer, failed error, secrets *redact.Set) error {
+func addStep(dir evidence.Dir, q grading.Question, answer evidence.JudgeAnswer, failed error, secrets *secret.Set) error {
 	step, err := newStep(grading.Ask{Grader: q.Grader, Kind: evidence.StepJudge, What: q.Ask}, answer, failed)
 	if err != nil {
 		return err

@@ -10,8 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
-	"github.com/waza-isolate/waza/evidence/scan"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/proxy"
@@ -106,7 +105,7 @@ func (o observer) Named(container, host string) {
 
 // Tap implements outsideRecorder.
 func (o observer) Tap(container, host string) io.Writer {
-	return o.canaries.outgoing(func(found scan.Found) { o.canaries.sent(container, host, found) })
+	return o.canaries.outgoing(func(found secret.FoundCanary) { o.canaries.sent(container, host, found) })
 }
 
 // outsideRecorder records what happens in a container and what it sends to hosts outside.
@@ -129,7 +128,7 @@ type Calling struct {
 
 // callWatch tracks the tool calls of a trial. The proxy bounds how many can be unanswered.
 type callWatch struct {
-	secrets *redact.Set
+	secrets *secret.Set
 	report  func(Calling)
 
 	mu    sync.Mutex // held during report, to keep its calls in order

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/client"
@@ -129,7 +129,7 @@ const maxPinEvent = 100
 
 // cleaner removes secrets from a server's catalog before that is hashed, written or shown. So
 // hashes reveal nothing about secrets, and equal those of the evidence.
-type cleaner struct{ secrets *redact.Set }
+type cleaner struct{ secrets *secret.Set }
 
 // ask reads a server's catalog and removes secrets. Each list may take as long as patience.
 func (c cleaner) ask(ctx context.Context, q *client.Session, patience time.Duration) catalog.Catalog {

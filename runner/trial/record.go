@@ -13,7 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/mcp/client"
@@ -176,7 +176,7 @@ func (r *recording) blameOutput(message string) {
 // later sees the same.
 func (r *recording) redacted() evidence.Trial {
 	secrets, record := r.o.Secrets, r.record
-	var all redact.Found
+	var all secret.Found
 	clean := func(text string) string {
 		cleaned, found := secrets.Bytes([]byte(text))
 		all.Add(found)

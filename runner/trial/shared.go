@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/scan"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -52,7 +52,7 @@ type instance struct {
 	closing chan struct{} // closed when the run ends the server
 	watch   sync.WaitGroup
 	// canaries are those of the run's trials, which are all the same; nil for none.
-	canaries *scan.Canaries
+	canaries *secret.Canaries
 
 	mu    sync.Mutex
 	users map[*serverStarter]struct{} // running trials; guarded by mu
@@ -283,7 +283,7 @@ func (i *instance) Tap(container, host string) io.Writer {
 	if i.canaries == nil {
 		return io.Discard
 	}
-	return &sharedTap{instance: i, through: i.canaries.Writer(func(found scan.Found) {
+	return &sharedTap{instance: i, through: i.canaries.Watch(func(found secret.FoundCanary) {
 		i.forUsers(func(l *canaryScanner) { l.sent(container, host, found) })
 	})}
 }
@@ -291,7 +291,7 @@ func (i *instance) Tap(container, host string) io.Writer {
 // sharedTap scans one connection, which may outlive trials.
 type sharedTap struct {
 	*instance
-	through *scan.Writer
+	through *secret.CanaryWriter
 	round   int // value of instance.round at the last write
 }
 

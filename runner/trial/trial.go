@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -31,7 +31,7 @@ const (
 
 // Host is what trials need of the program that runs them. Secrets is required.
 type Host struct {
-	Secrets *redact.Set // values to redact in everything that is written
+	Secrets *secret.Set // values to redact in everything that is written
 	// Connect returns the judge for graders; required if the trial has a judge.
 	Connect func(evidence.Judge) (Judge, error)
 	// ServerLog returns a writer for a server's stderr; may be nil.

@@ -1,4 +1,4 @@
-package redact
+package secret
 
 import (
 	"strings"
@@ -15,11 +15,11 @@ func TestCut(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain":                         "plain",
 		"hunter2!-and":                  "hunter2!-and", // not marked as truncated
-		"a hunter2!-and…":               "a …",
-		"a hunter2!-and… server gone":   "a … server gone",
-		"aHVudGVyMiEtYW5kLW…":           "…",
-		"hunter2!-and-more hunter2!-…x": "[REDACTED] …x",
-		"Gr…, Grüß…":                    "…, …",
+		"a hunter2!-and…":               "a ************…",
+		"a hunter2!-and… server gone":   "a ************… server gone",
+		"aHVudGVyMiEtYW5kLW…":           "******************…",
+		"hunter2!-and-more hunter2!-…x": "***************** *********…x",
+		"Gr…, Grüß…":                    "**…, ******…",
 		"…":                             "…",
 	} {
 		if got, _ := s.Cut(text); got != want {
@@ -27,7 +27,7 @@ func TestCut(t *testing.T) {
 		}
 		quoted := `{"hunt…":[` + marshalled(text) + `]}`
 		got, _ := s.CutJSON([]byte(quoted))
-		if want := `{"…":[` + marshalled(want) + `]}`; string(got) != want {
+		if want := `{"****…":[` + marshalled(want) + `]}`; string(got) != want {
 			t.Errorf("%s became %s, want %s", quoted, got, want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestShortenedAnywhere(t *testing.T) {
 			t.Fatalf("%q", short)
 		}
 		got, _ := s.Cut(short)
-		if rest := strings.NewReplacer(Mark, "", text.Ellipsis, "", `"`, "").Replace(got); strings.Trim(rest, "-> .") != "" {
+		if rest := strings.NewReplacer("*", "", text.Ellipsis, "", `"`, "").Replace(got); strings.Trim(rest, "-> .") != "" {
 			t.Fatalf("%q became %q", short, got)
 		}
 	})

@@ -1,4 +1,4 @@
-package scan
+package secret
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 const token = "waza-canary-gq3tsnbrgi4dmnzygu2a+/?="
 
-func set(t testing.TB, values ...Canary) *Canaries {
+func canariesOf(t testing.TB, values ...Canary) *Canaries {
 	t.Helper()
 	s, err := NewCanaries(values...)
 	if err != nil {
@@ -26,7 +26,7 @@ func set(t testing.TB, values ...Canary) *Canaries {
 }
 
 // escaped has every byte of text behind a JSON escape.
-func escaped(text string) string {
+func allEscaped(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		fmt.Fprintf(&b, `\u%04X`, text[i])
@@ -34,7 +34,7 @@ func escaped(text string) string {
 	return b.String()
 }
 
-func percent(text string) string {
+func allPercent(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		fmt.Fprintf(&b, "%%%02x", text[i])
@@ -42,41 +42,41 @@ func percent(text string) string {
 	return b.String()
 }
 
-func quoted(text string) string {
+func inQuotes(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b)
 }
 
-func encodings() map[string]func(string) string {
+func canaryEncodings() map[string]func(string) string {
 	return map[string]func(string) string{
 		"exact":            func(s string) string { return s },
 		"hex":              func(s string) string { return hex.EncodeToString([]byte(s)) },
 		"base64":           func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
 		"base32":           func(s string) string { return base32.StdEncoding.EncodeToString([]byte(s)) },
-		"json+exact":       escaped,
-		"percent+exact":    percent,
-		"percent+hex":      func(s string) string { return percent(hex.EncodeToString([]byte(s))) },
-		"json+json+exact":  func(s string) string { return escaped(escaped(s)) },
-		"json+base64":      func(s string) string { return escaped(base64.URLEncoding.EncodeToString([]byte(s))) },
-		"json+percent+hex": func(s string) string { return escaped(percent(hex.EncodeToString([]byte(s)))) },
+		"json+exact":       allEscaped,
+		"percent+exact":    allPercent,
+		"percent+hex":      func(s string) string { return allPercent(hex.EncodeToString([]byte(s))) },
+		"json+json+exact":  func(s string) string { return allEscaped(allEscaped(s)) },
+		"json+base64":      func(s string) string { return allEscaped(base64.URLEncoding.EncodeToString([]byte(s))) },
+		"json+percent+hex": func(s string) string { return allEscaped(allPercent(hex.EncodeToString([]byte(s)))) },
 	}
 }
 
 // TestEveryEncodingAtEveryCut hides a canary in every supported encoding among other bytes,
 // split at every position, and checks that it is found.
 func TestEveryEncodingAtEveryCut(t *testing.T) {
-	s := set(t, Canary{"other", "another-canary-of-ours"}, Canary{"token", token})
+	s := canariesOf(t, Canary{"other", "another-canary-of-ours"}, Canary{"token", token})
 	names := []string{}
-	for name := range encodings() {
+	for name := range canaryEncodings() {
 		names = append(names, name)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(names).Draw(t, "encoding")
 		around := rapid.StringMatching(`[a-zA-Z0-9 "\\%/+]{0,9}`)
 		inside := around.Draw(t, "before") + token + around.Draw(t, "behind")
-		text := []byte(rapid.StringMatching(`[ -~]{0,9}[ =&{]`).Draw(t, "far before") + encodings()[name](inside))
-		var found []Found
-		w := s.Writer(func(f Found) { found = append(found, f) })
+		text := []byte(rapid.StringMatching(`[ -~]{0,9}[ =&{]`).Draw(t, "far before") + canaryEncodings()[name](inside))
+		var found []FoundCanary
+		w := s.Watch(func(f FoundCanary) { found = append(found, f) })
 		for rest := text; len(rest) > 0; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
 			_, _ = w.Write(rest[:n])
@@ -92,7 +92,7 @@ func TestEveryEncodingAtEveryCut(t *testing.T) {
 }
 
 func TestEncodingsAreNamed(t *testing.T) {
-	s := set(t, Canary{"token", token})
+	s := canariesOf(t, Canary{"token", token})
 	for in, want := range map[string]string{
 		token:                                   "exact",
 		strings.ToUpper(token):                  "exact",
@@ -100,12 +100,15 @@ func TestEncodingsAreNamed(t *testing.T) {
 		base64.URLEncoding.EncodeToString([]byte("xy" + token)):  "base64",
 		base32.HexEncoding.EncodeToString([]byte(token)):         "",
 		base32.StdEncoding.EncodeToString([]byte("xyz" + token)): "base32",
-		`{"a":"` + escaped(token) + `"}`:                         "json+exact",
-		quoted(`{"a":"` + escaped(token) + `"}`):                 "json+exact",
+		`{"a":"` + allEscaped(token) + `"}`:                      "json+exact",
+		inQuotes(`{"a":"` + allEscaped(token) + `"}`):            "json+json+exact",
 		"https://h.example/?q=" + url.QueryEscape(token):         "percent+exact",
-		`"https:\/\/h.example\/?q=` + percent(token) + `"`:       "percent+exact",
+		`"https:\/\/h.example\/?q=` + allPercent(token) + `"`:    "percent+exact",
 		token[:len(token)-1]:                                     "",
-		token[:9] + " " + token[9:]:                              "",
+		token[:9] + " " + token[9:]:                              "spaced+exact",
+		strings.Join(strings.Split(token, ""), "\r\n"):           "spaced+exact",
+		quoted(strings.Join(strings.Split(token, ""), "\n")):     "json+spaced+exact",
+		token[:9] + strings.Repeat(" ", maxGap+1) + token[9:]:    "",
 	} {
 		var got string
 		if found := s.In([]byte(in)); len(found) > 0 {
@@ -118,8 +121,8 @@ func TestEncodingsAreNamed(t *testing.T) {
 }
 
 // TestNames asks as tunnels do: labels of 63 bytes at the most, letters of any case.
-func TestNames(t *testing.T) {
-	s := set(t, Canary{"token", "waza-canary-gq3tsnbrgi4dmnzygu2a"})
+func TestHostNames(t *testing.T) {
+	s := canariesOf(t, Canary{"token", "waza-canary-gq3tsnbrgi4dmnzygu2a"})
 	value := "waza-canary-gq3tsnbrgi4dmnzygu2a"
 	for _, name := range []string{
 		value + ".evil.example", strings.ToUpper(value) + ".evil.example", value[:10] + "." + value[10:] + ".evil.example",
@@ -151,15 +154,15 @@ func TestValues(t *testing.T) {
 
 // FuzzWriter checks that pieces make no difference, and that nothing is found where
 // nothing of a value's beginning is in any reading of the bytes.
-func FuzzWriter(f *testing.F) {
-	f.Add([]byte(`{"a":"`+escaped(token)+`"}`), 7)
-	f.Add([]byte(percent(token)+`\u00`), 1)
+func FuzzCanaryWriter(f *testing.F) {
+	f.Add([]byte(`{"a":"`+allEscaped(token)+`"}`), 7)
+	f.Add([]byte(allPercent(token)+`\u00`), 1)
 	f.Add([]byte(`\\u0077%5`), 3)
-	s := set(f, Canary{"token", token})
+	s := canariesOf(f, Canary{"token", token})
 	f.Fuzz(func(t *testing.T, in []byte, piece int) {
 		piece = max(piece%64, 1)
-		var found []Found
-		w := s.Writer(func(f Found) { found = append(found, f) })
+		var found []FoundCanary
+		w := s.Watch(func(f FoundCanary) { found = append(found, f) })
 		for rest := in; len(rest) > 0; rest = rest[min(piece, len(rest)):] {
 			_, _ = w.Write(rest[:min(piece, len(rest))])
 		}

@@ -1,4 +1,4 @@
-package redact
+package secret
 
 import (
 	"archive/tar"
@@ -84,7 +84,7 @@ func TestTarWriter(t *testing.T) {
 				name = strings.TrimSuffix(name, "@")
 			}
 			if err != nil || header.Name != strings.ReplaceAll(name, secret, "********") ||
-				len(content) != len(contents[i]) || i != 6 && string(content) != s.Blank(contents[i]) {
+				len(content) != len(contents[i]) || i != 6 && string(content) != s.String(contents[i]) {
 				t.Errorf("%q: %q, %q, %v", name, header.Name, content, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package redact
+package secret
 
 import (
 	"bufio"
@@ -86,7 +86,7 @@ func (w *TarWriter) copy(from io.Reader, out io.Writer) error {
 // header writes an entry's header, given as bytes in head, with secrets in its texts
 // blanked. It returns the name.
 func (w *TarWriter) header(e tree.Entry, head []byte, to io.Writer) (name string) {
-	if !w.set.find().in(head) {
+	if len(w.set.find().spans(head, false)) == 0 {
 		_, _ = to.Write(head)
 		return e.Name
 	}
@@ -118,14 +118,14 @@ func isField(key string) bool {
 }
 
 func (w *TarWriter) blank(text string) string {
-	clean, found := w.set.redact([]byte(text), &redaction{blank: true})
+	clean, found := w.set.Bytes([]byte(text))
 	w.found.Add(found)
 	return string(clean)
 }
 
 // content redacts file content. name is empty for bytes outside of files.
 func (w *TarWriter) content(name string, from io.Reader, to io.Writer) {
-	out := NewBlanker(w.set, unclosed{to})
+	out := NewWriter(w.set, unclosed{to})
 	_, _ = io.Copy(out, from) // unreadable content is dropped; to remembers its error
 	_ = out.Close()
 	found := out.Found()

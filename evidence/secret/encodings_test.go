@@ -1,4 +1,4 @@
-package redact
+package secret
 
 import (
 	"encoding/base64"
@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"pgregory.net/rapid"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // odd is a secret that every encoding writes in another way than it is.
@@ -36,6 +39,36 @@ func marshalled(v any) string {
 	return string(data)
 }
 
+// quoted returns value as it appears between the quotes of a JSON string.
+func quoted(value string) string {
+	text, _ := jsontext.Marshal(value)
+	return string(text[1 : len(text)-1])
+}
+
+// escaped returns value with the characters selected by which escaped as UTF-16 units.
+func escaped(value string, which func(rune) bool, format string) string {
+	var b strings.Builder
+	for _, r := range value {
+		if !which(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, format, unit)
+		}
+	}
+	return b.String()
+}
+
+// percent returns value with every byte escaped.
+func percent(value, format string) string {
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		fmt.Fprintf(&b, format, c)
+	}
+	return b.String()
+}
+
 // encodings is what common encoders make of a text.
 func encodings(text string) map[string]string {
 	all := map[string]string{
@@ -45,17 +78,17 @@ func encodings(text string) map[string]string {
 		"query":                  url.QueryEscape(text),
 		"lower query":            strings.ToLower(url.QueryEscape("\xff")) + lowerEscapes(url.QueryEscape(text)),
 		"path":                   url.PathEscape(text),
-		"percent":                percent(text, "%%%02X", func(byte) bool { return false }),
-		"lower percent":          percent(text, "%%%02x", func(byte) bool { return false }),
+		"percent":                percent(text, "%%%02X"),
+		"lower percent":          percent(text, "%%%02x"),
 		"JSON":                   marshalled(text),
 		"JSON in JSON":           marshalled(marshalled(map[string]string{"k": text})),
 		"JSON in JSON in JSON":   marshalled(marshalled(marshalled([]string{text}))),
 		"all JSON escapes":       escaped(text, func(rune) bool { return true }, `\u%04x`),
 		"all upper JSON escapes": escaped(text, func(rune) bool { return true }, `\u%04X`),
 		"escapes in JSON":        marshalled(escaped(text, func(rune) bool { return true }, `\u%04x`)),
-		"ASCII JSON":             escaped(quoted(text, false), func(r rune) bool { return r > 127 }, `\u%04x`),
+		"ASCII JSON":             escaped(quoted(text), func(r rune) bool { return r > 127 }, `\u%04x`),
 		"small letters":          smallLetters(text),
-		"JSON in a query":        url.QueryEscape(quoted(text, false)),
+		"JSON in a query":        url.QueryEscape(quoted(text)),
 	}
 	for name, encoding := range map[string]*base64.Encoding{
 		"standard": base64.StdEncoding, "raw": base64.RawStdEncoding, "URL's": base64.URLEncoding, "raw URL's": base64.RawURLEncoding,
@@ -111,8 +144,8 @@ func TestEncodings(t *testing.T) {
 				t.Errorf("%s of %.40q is not found: %q", name, secret, got)
 				continue
 			}
-			rest := strings.TrimSuffix(strings.TrimPrefix(string(got), "before "), " behind")
-			if left := len(rest) - len(Mark); left > 30 || found.Spans > 1 {
+			rest := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(string(got), "before "), " behind"), "*", "")
+			if len(rest) > 30 || found.Spans > 1 {
 				t.Errorf("%s of %.40q leaves %q", name, secret, got)
 			}
 		}
@@ -126,7 +159,7 @@ func TestSharedDigits(t *testing.T) {
 			text := strings.Repeat("\x00", before) + "\xff\xff\xff\xff\xff" + strings.Repeat("\x00", behind)
 			encoded := base64.StdEncoding.EncodeToString([]byte(text))
 			got := set("\xff\xff\xff\xff\xff").String(encoded)
-			if rest := strings.Trim(strings.ReplaceAll(got, Mark, ""), "A="); rest != "" {
+			if rest := strings.Trim(got, "A=*"); rest != "" {
 				t.Errorf("%d before and %d behind: %s became %s", before, behind, encoded, got)
 			}
 		}
@@ -137,7 +170,7 @@ func TestSharedDigits(t *testing.T) {
 func TestNearlySecrets(t *testing.T) {
 	s := set(odd, "hunter2!", "abcd", "Monday")
 	for _, text := range []string{
-		"monday", "hunter2", "Hunter2!", "hunter2%20!", "68756e74657232", "aHVudGVyMg", "ab\ncd", "YWJj\nZQ", "\n\n\n\n", "%61%62%63", `\u0061\u0062\u0063`,
+		"monday", "hunter2", "68756e74657232", "aHVudGVyMg", "ab\ncd", "YWJj\nZQ", "\n\n\n\n", "%61%62%63", `\u0061\u0062\u0063`,
 	} {
 		if got, found := s.Bytes([]byte(text)); string(got) != text || found.Spans != 0 {
 			t.Errorf("%q became %q", text, got)
@@ -165,8 +198,8 @@ func TestEncodedStreams(t *testing.T) {
 		if got, want := stream(t, s, text, chunks), s.String(text); got != want {
 			t.Fatalf("%q became %q cut as %v, want %q", text, got, chunks, want)
 		}
-		if got := s.Blank(text); len(got) != len(text) {
-			t.Fatalf("%q was blanked to %q", text, got)
+		if got := s.String(text); len(got) != len(text) {
+			t.Fatalf("%q became %q", text, got)
 		}
 	})
 }

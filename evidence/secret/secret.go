@@ -1,0 +1,269 @@
+// Package secret finds known values in bytes: secrets, which it replaces by marks before anything
+// is written, and canaries, whose way it reports.
+//
+// One matcher finds both. It reads a text as it is and with its escapes decoded, and knows where
+// each byte stood, so that a mark takes the place of what was there and has its length. It finds
+// known values in known encodings, and does not guess what may be a secret; [docs/secrets.md]
+// lists the encodings.
+//
+// The package knows nothing about servers or trials.
+//
+// [docs/secrets.md]: https://github.com/waza-isolate/waza/blob/main/docs/secrets.md
+package secret
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/text"
+)
+
+// mark replaces each byte of a secret, and markDigit each digit in a JSON number.
+const (
+	mark      = '*'
+	markDigit = '1'
+)
+
+// Marked returns what replaces a text that is a secret.
+func Marked(text string) string { return strings.Repeat(string(mark), len(text)) }
+
+// MinLength is the minimum length of a secret in bytes that are not blank. Shorter values ("1",
+// "on") would match unrelated text everywhere.
+const MinLength = 4
+
+// CanHide reports whether a value is long enough to be found.
+func CanHide(value string) bool {
+	return len(exactly(value).text) >= MinLength
+}
+
+// Set is a growing set of secrets. It is safe for concurrent use. The zero Set is empty and
+// ready to use; a nil *Set redacts nothing.
+type Set struct {
+	mu      sync.Mutex
+	values  map[string]*value // guarded by mu; each is immutable
+	secrets *secrets          // all values; built on demand; guarded by mu
+}
+
+// value is a secret, with the names under which it is counted.
+type value struct{ names []string }
+
+// secrets finds the values of a set. It is immutable.
+type secrets struct {
+	*finder
+	values []*value
+}
+
+// Add adds a secret, counted under the given names if any. Values that are too short to be found
+// are ignored.
+func (s *Set) Add(text string, names ...string) {
+	if !defence.Redaction || !CanHide(text) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.values == nil {
+		s.values = map[string]*value{}
+	}
+	of := &value{slices.Clone(names)}
+	if known := s.values[text]; known != nil {
+		of.names = append(of.names, known.names...)
+	}
+	slices.Sort(of.names)
+	of.names = slices.Compact(of.names)
+	s.values[text] = of
+	s.secrets = nil
+}
+
+// find returns the finder of the set's secrets, or nil if there are none.
+func (s *Set) find() *secrets {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.secrets == nil && len(s.values) > 0 {
+		s.secrets = &secrets{}
+		var texts []string
+		for text, of := range s.values {
+			texts, s.secrets.values = append(texts, text), append(s.secrets.values, of)
+		}
+		s.secrets.finder = newFinder(texts)
+	}
+	return s.secrets
+}
+
+// Span is where a secret stood in a text.
+type Span struct {
+	At    int `json:"at"` // offset in bytes
+	Bytes int `json:"bytes"`
+	// Secrets are the names of the secret; it may have several or none.
+	Secrets []string `json:"secrets,omitempty"`
+}
+
+// end returns the offset behind the span.
+func (p Span) end() int { return p.At + p.Bytes }
+
+// Found is what was replaced.
+type Found struct {
+	Spans int
+	// Secrets counts the spans by secret name; nil if none has a name.
+	Secrets map[string]int
+	// Where lists the spans, of a whole text only: of more than a thousand, the last reaches to the end.
+	Where []Span
+	// Envelope reports that a secret was in the id or method of a JSON-RPC message, or in
+	// the name of the called tool.
+	Envelope bool
+}
+
+// maxWhere is the maximum number of spans that [Found.Where] lists.
+const maxWhere = 1000
+
+// Add adds the counts of other.
+func (f *Found) Add(other Found) {
+	f.Spans += other.Spans
+	f.Envelope = f.Envelope || other.Envelope
+	for name, spans := range other.Secrets {
+		f.count(name, spans)
+	}
+}
+
+func (f *Found) count(name string, spans int) {
+	if f.Secrets == nil {
+		f.Secrets = map[string]int{}
+	}
+	f.Secrets[name] += spans
+}
+
+// note adds a span of a text of the given size.
+func (f *Found) note(p Span, size int) {
+	f.Spans++
+	for _, name := range p.Secrets {
+		f.count(name, 1)
+	}
+	if len(f.Where) < maxWhere {
+		f.Where = append(f.Where, p)
+		return
+	}
+	last := &f.Where[maxWhere-1]
+	last.Bytes = size - last.At
+	for _, name := range p.Secrets {
+		if !slices.Contains(last.Secrets, name) {
+			last.Secrets = append(slices.Clip(last.Secrets), name)
+		}
+	}
+}
+
+// spans returns the spans of all secrets in b, in order. Secrets that overlap are one span, with
+// the names of the first. If quoted is set, b is the inside of JSON strings.
+func (s *secrets) spans(b []byte, quoted bool) (all []Span) {
+	if s == nil {
+		return nil
+	}
+	var found []match
+	m := newMatcher(s.finder, quoted, func(one match) { found = append(found, one) })
+	m.write(b)
+	m.end()
+	sortMatches(found)
+	for _, one := range found {
+		if last := len(all) - 1; last >= 0 && one.start < all[last].end() {
+			all[last].Bytes = max(all[last].Bytes, one.end-all[last].At)
+			continue
+		}
+		all = append(all, Span{one.start, one.end - one.start, s.values[one.of].names})
+	}
+	return all
+}
+
+// sortMatches sorts by position and then longest first.
+func sortMatches(all []match) {
+	slices.SortFunc(all, func(x, y match) int {
+		if x.start != y.start {
+			return x.start - y.start
+		}
+		return y.end - x.end
+	})
+}
+
+// Bytes returns b with an asterisk in the place of each byte of a secret, and what was replaced.
+// Without a secret, Bytes returns b itself.
+func (s *Set) Bytes(b []byte) ([]byte, Found) {
+	var found Found
+	spans := s.find().spans(b, false)
+	if len(spans) == 0 {
+		return b, found
+	}
+	out := bytes.Clone(b)
+	for _, p := range spans {
+		found.note(p, len(b))
+		cover(out[p.At:p.end()])
+	}
+	return out, found
+}
+
+// cover replaces all bytes.
+func cover(b []byte) {
+	for i := range b {
+		b[i] = mark
+	}
+}
+
+// String is like Bytes for a string.
+func (s *Set) String(text string) string {
+	clean, found := s.Bytes([]byte(text))
+	if found.Spans == 0 {
+		return text
+	}
+	return string(clean)
+}
+
+// Cut is like [Set.Bytes] for a shortened text: it also replaces what may be the beginning of a
+// secret before an ellipsis. That is not counted, since it is rarely a secret.
+func (s *Set) Cut(shortened string) (string, Found) {
+	clean, found := s.Bytes([]byte(shortened))
+	if !bytes.Contains(clean, []byte(text.Ellipsis)) {
+		return string(clean), found
+	}
+	clean = bytes.Clone(clean)
+	s.find().coverBegun(clean, false)
+	return string(clean), found
+}
+
+// coverBegun replaces what may be the beginning of a secret before an ellipsis.
+func (s *secrets) coverBegun(b []byte, quoted bool) {
+	if s == nil {
+		return
+	}
+	for {
+		part, rest, more := bytes.Cut(b, []byte(text.Ellipsis))
+		if !more {
+			return
+		}
+		m := newMatcher(s.finder, quoted, func(match) {})
+		m.write(part)
+		cover(part[m.decided():])
+		b = rest
+	}
+}
+
+// minKey is the minimum length of an API key in bytes. A shorter one would match other text
+// by chance.
+const minKey = 8
+
+// CheckKey returns an error if the API key in an environment variable is missing or could
+// not be redacted. of describes what the key is for.
+func CheckKey(variable, key, of string) error {
+	printable := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+	switch {
+	case key == "":
+		return fmt.Errorf("the environment variable %s is not set; set it to the key of %s", variable, of)
+	case len(key) < minKey:
+		return fmt.Errorf("the environment variable %s does not hold a key: it is shorter than %d characters", variable, minKey)
+	case !printable:
+		return fmt.Errorf("the environment variable %s does not hold a key: it contains a space, a line break or another character that keys do not have", variable)
+	}
+	return nil
+}

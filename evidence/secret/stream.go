@@ -1,0 +1,111 @@
+package secret
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Writer redacts a stream with the same result as [Set.Bytes] for the whole, however it is
+// divided into writes. It buffers what may be the beginning of a secret. Close flushes the
+// buffer and closes the underlying writer.
+type Writer struct {
+	set *Set
+	out io.WriteCloser
+
+	mu      sync.Mutex
+	secrets *secrets // with which matcher was made; guarded by mu
+	matcher *matcher // nil as long as there are no secrets; guarded by mu
+	at      int      // offset of held for matcher; guarded by mu
+	held    []byte   // guarded by mu
+	ahead   []match  // guarded by mu
+	covered int      // offset up to which bytes belong to counted secrets; guarded by mu
+	found   Found    // guarded by mu
+}
+
+// NewWriter returns a Writer that writes redacted bytes to out.
+func NewWriter(set *Set, out io.WriteCloser) *Writer {
+	return &Writer{set: set, out: out}
+}
+
+// Found returns the counts so far.
+func (w *Writer) Found() Found {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Found{Spans: w.found.Spans, Secrets: maps.Clone(w.found.Secrets)}
+}
+
+// Write redacts p after any buffered bytes.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := w.set.find(); now != w.secrets { // secrets were added
+		w.secrets, w.ahead = now, nil
+		w.covered, w.at = max(0, w.covered-w.at), 0
+		w.matcher = newMatcher(now.finder, false, func(m match) { w.ahead = append(w.ahead, m) })
+		w.matcher.write(w.held)
+	}
+	if w.matcher == nil {
+		return w.out.Write(p)
+	}
+	w.held = append(w.held, p...)
+	w.matcher.write(p)
+	if err := w.flushLocked(w.matcher.decided()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close flushes the buffer and closes the underlying writer.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.matcher == nil {
+		return w.out.Close()
+	}
+	w.matcher.end()
+	return errors.Join(w.flushLocked(w.at+len(w.held)), w.out.Close())
+}
+
+// flushLocked writes the held bytes up to an offset.
+func (w *Writer) flushLocked(to int) error {
+	done := w.held[:to-w.at]
+	sortMatches(w.ahead)
+	next := slices.IndexFunc(w.ahead, func(m match) bool { return m.start >= to })
+	if next < 0 {
+		next = len(w.ahead)
+	}
+	w.coverLocked(done, w.covered)
+	for _, m := range w.ahead[:next] {
+		if m.start >= w.covered {
+			w.found.Spans++
+			for _, name := range w.secrets.values[m.of].names {
+				w.found.count(name, 1)
+			}
+		}
+		if m.end > w.covered {
+			cover(done[m.start-w.at : min(m.end, to)-w.at])
+			w.covered = m.end
+		}
+	}
+	w.ahead = append(w.ahead[:0], w.ahead[next:]...)
+	if len(done) == 0 {
+		return nil
+	}
+	_, err := w.out.Write(done)
+	w.at = to
+	w.held = append(w.held[:0], w.held[len(done):]...)
+	return err
+}
+
+// coverLocked replaces the bytes of done that are before an offset.
+func (w *Writer) coverLocked(done []byte, before int) {
+	cover(done[:max(0, min(before-w.at, len(done)))])
+}
+
+// unclosed is a writer whose Close does nothing.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
