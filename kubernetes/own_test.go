@@ -48,7 +48,7 @@ func useKubeconfig(t *testing.T, settings string) {
 
 // An eval chooses nothing about where its pods run that the user's kubeconfig does not have.
 func TestEvalsChooseNothing(t *testing.T) {
-	const settings = `{namespace: waza-team, queue: q, runtime_class: gvisor, node_selector: {pool: evals, zone: a}, tolerations: [{key: evals, operator: Exists, effect: NoSchedule}]}`
+	const settings = `{namespace: waza-team, runtime_class: gvisor, node_selector: {pool: evals, zone: a}, tolerations: [{key: evals, operator: Exists, effect: NoSchedule}]}`
 	evals := kube.Toleration{Key: "evals", Operator: "Exists", Effect: "NoSchedule"}
 	for _, test := range []struct {
 		settings string
@@ -88,7 +88,7 @@ func TestEvalsChooseNothing(t *testing.T) {
 		}
 		want := `{"namespace":"waza"}`
 		if test.settings == settings {
-			want = `{"namespace":"waza-team","queue":"q","node_selector":{"pool":"evals","zone":"a"},"tolerations":[{"key":"evals","operator":"Exists","effect":"NoSchedule"}],"runtime_class":"gvisor"}`
+			want = `{"namespace":"waza-team","node_selector":{"pool":"evals","zone":"a"},"tolerations":[{"key":"evals","operator":"Exists","effect":"NoSchedule"}],"runtime_class":"gvisor"}`
 		}
 		got.Context, got.CPURequests, got.RemoveInterface = "", 0, false
 		if text, _ := json.Marshal(got); string(text) != want {

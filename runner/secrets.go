@@ -108,12 +108,12 @@ func checkSecret(what, value string) error {
 	switch {
 	case value == "":
 		return fmt.Errorf("%s is empty", what)
-	case !secret.CanHide(value):
-		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be distinguished from other text, and would not be redacted", what, secret.MinLength)
 	case len(value) > maxSecret:
 		return fmt.Errorf("%s: %w", what, errTooLong)
 	case strings.ContainsRune(value, 0):
 		return fmt.Errorf("%s holds a NUL, which no variable can", what)
+	case !secret.CanHide(value):
+		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be distinguished from other text, and would not be redacted", what, secret.MinLength)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
@@ -180,8 +181,8 @@ func TestHostileLists(t *testing.T) {
 func TestClippedSecret(t *testing.T) {
 	secrets := &secret.Set{}
 	secrets.Add("hunter2-and-more")
-	text := strings.Repeat("x", transport.MaxText-5) + "hunter2-and-more" + strings.Repeat("x", transport.MaxText)
-	if got, _ := secrets.Cut(transport.Clip([]byte(text))); len(got) > transport.MaxText || strings.Contains(got, "hunt") {
+	said := strings.Repeat("x", transport.MaxText-5) + "hunter2-and-more" + strings.Repeat("x", transport.MaxText)
+	if got, _ := secrets.Cut(transport.Clip([]byte(said))); len(got) > transport.MaxText+len(text.Ellipsis) || strings.Contains(got, "hunt") {
 		t.Errorf("%d bytes, ending %q", len(got), got[len(got)-20:])
 	}
 }
