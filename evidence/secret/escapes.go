@@ -20,9 +20,6 @@ var (
 	urlEscape  = &escape{"percent", '%', decodeURL}
 )
 
-// longestEscape is the length of the longest escape, a surrogate pair.
-const longestEscape = len(`\ud83d\ude00`)
-
 func decodeJSON(p []letter) (length int, text []byte) {
 	if len(p) < 2 {
 		return 0, nil

@@ -118,7 +118,7 @@ func (s *Session) Outcome(m jsonrpc.Message) (outcome evidence.Outcome, message 
 	if jsontext.Repeats(m.Result, "isError", "resultType", "content", "structuredContent") {
 		return wrong, "a key of the result comes twice"
 	}
-	if s.era == EraStateless && jsontext.Text(result["resultType"]) == "input_required" {
+	if s.era == eraStateless && jsontext.Text(result["resultType"]) == "input_required" {
 		return wrong, "the server requires input before it answers, and nobody gives any"
 	}
 	switch string(result["isError"]) {
@@ -209,7 +209,7 @@ func (s *Session) usable(entry json.RawMessage) (tool Tool, ok bool) {
 	if jsontext.Unmarshal(entry, &tool) != nil || tool.Name == "" {
 		return tool, false
 	}
-	if s.era == EraSessions {
+	if s.era == eraSessions {
 		return tool, true
 	}
 	if s.mirrored == nil {

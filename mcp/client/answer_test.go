@@ -21,7 +21,7 @@ func TestAnswered(t *testing.T) {
 		`[]`:                               evidence.OutcomeProtocolError,
 		`null`:                             evidence.OutcomeProtocolError,
 	} {
-		got := (&Session{era: EraStateless}).answered(t.Context(), jsonrpc.Message{Result: json.RawMessage(result)}, nil)
+		got := (&Session{era: eraStateless}).answered(t.Context(), jsonrpc.Message{Result: json.RawMessage(result)}, nil)
 		if got.Outcome != want || (want == evidence.OutcomeProtocolError) == (got.Message == "") {
 			t.Errorf("%s: %+v, want %s", result, got, want)
 		}
@@ -32,7 +32,7 @@ func TestAnswered(t *testing.T) {
 		`{"content":[{"type":"future_kind"}],"isError":true}`:      evidence.OutcomeToolError,
 		`{"resultType":"input_required","inputRequests":{"a":{}}}`: evidence.OutcomeProtocolError,
 	} {
-		if got := (&Session{era: EraStateless}).answered(t.Context(), jsonrpc.Message{Result: json.RawMessage(result)}, nil); got.Outcome != want {
+		if got := (&Session{era: eraStateless}).answered(t.Context(), jsonrpc.Message{Result: json.RawMessage(result)}, nil); got.Outcome != want {
 			t.Errorf("%s: %+v, want %s", result, got, want)
 		}
 	}

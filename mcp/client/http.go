@@ -37,7 +37,7 @@ const (
 // httpConn is a conversation over streamable HTTP.
 type httpConn struct {
 	*options
-	era      Era
+	era      protocolEra
 	session  string
 	version  string // negotiated by initialize; empty before
 	answered bool   // the server has answered before
@@ -57,7 +57,7 @@ func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.
 	if err != nil {
 		return jsonrpc.Message{}, c.failure(ctx, err)
 	}
-	if c.version == "" && c.era == EraSessions {
+	if c.version == "" && c.era == eraSessions {
 		c.version = jsontext.Text(jsontext.Member(answer.Result, "protocolVersion"))
 	}
 	c.answered = true
@@ -194,7 +194,7 @@ func (c *httpConn) post(ctx context.Context, message string) (*http.Response, er
 	r := c.request(ctx, http.MethodPost)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, "+sse.ContentType)
-	if c.era == EraStateless {
+	if c.era == eraStateless {
 		r.Header.Set(headerVersion, statelessVersion)
 		if m, err := jsonrpc.ReadOne([]byte(message)); err == nil && m.Method != "" {
 			r.Header.Set("Mcp-Method", m.Method)

@@ -85,7 +85,7 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 		return info, false, err
 	}
 	info = session.info
-	if discover && session.era == EraSessions {
+	if discover && session.era == eraSessions {
 		soon, cancel := context.WithTimeout(ctx, grace)
 		_, err := session.request(soon, "server/discover", params{})
 		cancel()

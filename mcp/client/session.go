@@ -24,12 +24,12 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// Era is the way in which a conversation with a server begins.
-type Era string
+// protocolEra is the way in which a conversation with a server begins.
+type protocolEra string
 
 const (
-	EraSessions  Era = "sessions"  // initialize, up to 2025-11-25
-	EraStateless Era = "stateless" // server/discover, from 2026-07-28
+	eraSessions  protocolEra = "sessions"  // initialize, up to 2025-11-25
+	eraStateless protocolEra = "stateless" // server/discover, from 2026-07-28
 )
 
 const (
@@ -41,7 +41,7 @@ const (
 type Session struct {
 	*options
 	conn    *httpConn
-	era     Era
+	era     protocolEra
 	info    catalog.Server  // as the server describes itself
 	hello   json.RawMessage // result of the first request
 	asked   int64           // the last request's id
@@ -70,9 +70,9 @@ func Open(ctx context.Context, s transport.Server) (*Session, error) {
 func Attach(s transport.Server, session, version string, last int64) *Session {
 	o := newOptions(s)
 	o.refusal = agentHasStopped
-	era := EraSessions
+	era := eraSessions
 	if session == "" {
-		era, version = EraStateless, ""
+		era, version = eraStateless, ""
 	}
 	conn := &httpConn{options: o, era: era, session: session, version: version, answered: true}
 	return &Session{options: o, conn: conn, era: era, asked: last}
@@ -96,7 +96,7 @@ func join(ctx context.Context, s transport.Server, name string, early bool) (*Se
 	if !early {
 		short, cancel := context.WithTimeout(ctx, maxDiscovery)
 		defer cancel()
-		joined, err := o.begin(short, EraStateless, 0)
+		joined, err := o.begin(short, eraStateless, 0)
 		if err == nil && joined.supports(statelessVersion) {
 			return joined, nil
 		}
@@ -105,7 +105,7 @@ func join(ctx context.Context, s transport.Server, name string, early bool) (*Se
 		}
 		asked = 1
 	}
-	return o.begin(ctx, EraSessions, asked)
+	return o.begin(ctx, eraSessions, asked)
 }
 
 // maxDiscovery is how long a server gets to answer server/discover, which some ignore.
@@ -151,9 +151,9 @@ func (o *options) program() *transport.Program {
 func (o *options) open(ctx context.Context) (*Session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("startup_timeout is %v", o.server.Start))
 	defer cancel()
-	s, err := o.begin(ctx, EraSessions, 0)
+	s, err := o.begin(ctx, eraSessions, 0)
 	if errors.Is(err, ErrRefused) {
-		if s, second := o.begin(ctx, EraStateless, 0); second == nil {
+		if s, second := o.begin(ctx, eraStateless, 0); second == nil {
 			return s, nil
 		}
 	}
@@ -161,7 +161,7 @@ func (o *options) open(ctx context.Context) (*Session, error) {
 }
 
 // begin opens a session of the given era, after asked requests.
-func (o options) begin(ctx context.Context, era Era, asked int64) (_ *Session, err error) {
+func (o options) begin(ctx context.Context, era protocolEra, asked int64) (_ *Session, err error) {
 	s := &Session{options: &o, era: era, asked: asked, conn: &httpConn{options: &o, era: era}}
 	if err := s.handshake(ctx); err != nil {
 		s.conn.close()
@@ -193,7 +193,7 @@ func (o *options) clientInfo() params { return params{"name": o.name, "version":
 // handshake sends the first request and reads the server's identity.
 func (s *Session) handshake(ctx context.Context) error {
 	method, given := "initialize", params{"protocolVersion": sessionsVersion, "capabilities": params{}, "clientInfo": s.clientInfo()}
-	if s.era == EraStateless {
+	if s.era == eraStateless {
 		method, given = "server/discover", params{}
 	}
 	answer, err := s.send(ctx, method, given)
@@ -204,7 +204,7 @@ func (s *Session) handshake(ctx context.Context) error {
 		return s.fail(ErrRefused, err)
 	}
 	s.hello = answer.Result
-	if s.era == EraSessions {
+	if s.era == eraSessions {
 		return s.conn.notify(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	}
 	return nil
@@ -229,7 +229,7 @@ func (s *Session) request(ctx context.Context, method string, given params) (jso
 // send sends a request. It may modify given.
 func (s *Session) send(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	s.asked++
-	if s.era == EraStateless {
+	if s.era == eraStateless {
 		meta := params{
 			"io.modelcontextprotocol/protocolVersion":    statelessVersion,
 			"io.modelcontextprotocol/clientInfo":         s.clientInfo(),
@@ -265,7 +265,7 @@ func (s *Session) unanswered(said []byte) error {
 const lastWords = time.Second
 
 // readHello reads the response to the first request, in either era.
-func readHello(era Era, m jsonrpc.Message) (info catalog.Server, err error) {
+func readHello(era protocolEra, m jsonrpc.Message) (info catalog.Server, err error) {
 	switch {
 	case m.Error != nil:
 		return info, errors.New(describe(m.Error))
@@ -276,7 +276,7 @@ func readHello(era Era, m jsonrpc.Message) (info catalog.Server, err error) {
 	}
 	info.Protocol = jsontext.Text(jsontext.Member(m.Result, "protocolVersion"))
 	who := jsontext.Member(m.Result, "serverInfo")
-	if era == EraStateless {
+	if era == eraStateless {
 		who = jsontext.Member(jsontext.Member(m.Result, "_meta"), "io.modelcontextprotocol/serverInfo")
 		for version := range jsontext.Elements(jsontext.Member(m.Result, "supportedVersions")) {
 			info.Protocol = jsontext.Word(version)
@@ -339,7 +339,7 @@ func (s *Session) Listen(ctx context.Context) error {
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
-		if s.era == EraSessions {
+		if s.era == eraSessions {
 			s.conn.listen(ctx)
 		}
 	}()

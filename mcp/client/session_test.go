@@ -14,7 +14,7 @@ func TestReadHello(t *testing.T) {
 		"odd types":  `{"result":{"protocolVersion":7}}`,
 	}
 	for name, line := range tests {
-		if _, err := readHello(EraSessions, message(line)); err == nil {
+		if _, err := readHello(eraSessions, message(line)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
