@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
@@ -50,16 +48,18 @@ func (s *trialSandbox) cut() {
 	_ = s.containers[sandbox.Agent].Guest.Close()
 }
 
-// engineLives returns nil if the engine answers and the lease is alive. If the lease has ended,
-// so have all containers of its time.
+// engineLives returns nil if the engine answers and the lease is alive, and has been without a
+// pause. If the lease has ended, so have all containers of its time. It is asked after the engine:
+// while that is frozen, guests exit one after the other.
 func (t *heldLease) engineLives(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := t.answers(ctx); err != nil {
-			return fmt.Errorf("the run's lease does not answer: %w", err)
-		}
-		return nil
-	})
-	group.Go(func() error { return t.engine.answers(ctx) })
-	return group.Wait()
+	if err := t.engine.answers(ctx); err != nil {
+		return err
+	}
+	if err := t.answers(ctx); err != nil {
+		return fmt.Errorf("the run's lease does not answer: %w", err)
+	}
+	if t.Guest.StoodStill() {
+		return errors.New("it passed on no message to the run's lease for some seconds")
+	}
+	return nil
 }

@@ -41,7 +41,7 @@ type Server struct {
 	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint"`
 	Files          map[string]string `json:"files,omitempty" jsonschema:"files and directories to copy into the server's container before it starts: absolute path in the container to path relative to the eval"`
 	Tools          []string          `json:"tools,omitempty" jsonschema:"names of the tools that the agent sees; default all, also written as *"`
-	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds within which the server must answer after its start; default 30"`
+	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds within which the server must answer after its start; default 60"`
 	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400000" jsonschema:"time limit of a request in milliseconds, at least 100; default 300000"`
 	MaxMessage     string            `json:"max_message,omitempty" jsonschema:"size limit of a message in either direction, such as 64m; default 64m"`
 	MaxFrames      int               `json:"max_frames,omitempty" min:"1" jsonschema:"limit of messages in a trial, in each direction; default 100000"`

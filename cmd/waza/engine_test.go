@@ -135,6 +135,20 @@ func TestFaults_EngineFrozen(t *testing.T) {
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 }
 
+// TestFaults_EngineFrozenBriefly has the engine answer again as soon as the first container has
+// ended, while others still run: no agent is to blame for that.
+func TestFaults_EngineFrozenBriefly(t *testing.T) {
+	t.Parallel()
+	p, engine, c := privateProject(t)
+	before := len(engine.Guests())
+	engine.Freeze()
+	dockertest.Await(t, dockertest.Dying, "a container has ended", func() bool { return len(engine.Guests()) < before })
+	engine.Thaw()
+	c.wait(exitOK)
+	p.start("gc").wait(exitOK)
+	dockertest.NoObjects(t, engine.Client(), p.runID())
+}
+
 // TestFaults_EngineFrozenForGood has the engine never answer again: the run ends all the
 // same, and what it leaves is found later.
 func TestFaults_EngineFrozenForGood(t *testing.T) {

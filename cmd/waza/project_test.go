@@ -32,7 +32,7 @@ const (
 	goMemory   = "waza-examples/go-memory"
 
 	// runLimit is more than any run in these tests takes.
-	runLimit = 10 * time.Minute
+	runLimit = 20 * time.Minute
 )
 
 // project is a directory with an eval, in which waza is run as a separate program.

@@ -50,7 +50,7 @@ type Server struct {
 	Stderr   io.Writer // receives the stderr of all its processes; nil discards it
 
 	// Start limits one Launch, and the time to open one of the runner's own sessions;
-	// default 30 s. Timeout limits one request; default 300 s. Grace is how long a process
+	// default a minute. Timeout limits one request; default 300 s. Grace is how long a process
 	// gets to exit after its stdin is closed, and again after SIGTERM; default 2 s.
 	Start, Timeout, Grace time.Duration
 	// Message is the maximum size of a message in bytes; default 64 MiB.
@@ -68,7 +68,7 @@ const NotUTF8 = "the server sent a message that is not UTF-8; outside of frames.
 
 // WithDefaults returns s with zero fields set to their defaults.
 func (s Server) WithDefaults() Server {
-	s.Start = cmp.Or(s.Start, 30*time.Second)
+	s.Start = cmp.Or(s.Start, time.Minute)
 	s.Timeout = cmp.Or(s.Timeout, 300*time.Second)
 	s.Grace = cmp.Or(s.Grace, 2*time.Second)
 	s.Message = cmp.Or(s.Message, DefaultMessage)

@@ -131,7 +131,7 @@ const (
 
 // Default timeouts of a server.
 const (
-	defaultStartup = 30 * time.Second
+	defaultStartup = time.Minute
 	defaultRequest = 300 * time.Second
 )
 

@@ -49,7 +49,7 @@ func TestPlanOfDockerRun(t *testing.T) {
 	want := `  server      s, command ["docker" "run" "-i" "--rm" "-e" "TOKEN" "-e" "MODE=quick" "-u" "4711" "--tmpfs" "/var/lib/s" "-m" "64m" "--pull" "never" "example/s" "serve" "${ROOT}"]
               becomes the entrypoint of its image with ["serve" "${ROOT}"], environment ["MODE" "TOKEN"]
               image example/s (pull never), user 4711, cpus 1, memory 64MiB, disk 256MiB, pids 256
-              answers within 30s, each request within 5m0s
+              answers within 1m0s, each request within 5m0s
               writable /var/lib/s
 `
 	if text := trial.String(); !strings.Contains(text, want) || strings.Contains(text, "hunter2") || strings.Contains(text, "hidden/root") {

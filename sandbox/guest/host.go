@@ -20,6 +20,7 @@ type Guest struct {
 	sockets *sockets       // for requests; nil if they use pipe
 	hello   Hello
 	inbound chan struct{} // semaphore for streams opened by the guest, and for spare sockets
+	pulse   pulse         // of pipe
 
 	mu       sync.Mutex
 	accepts  map[uint64]*listener // guarded by mu
@@ -46,9 +47,9 @@ func Connect(ctx context.Context, pipe io.ReadWriteCloser, ln *net.UnixListener)
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	g.pipe = session
+	g.pipe, g.pulse.last = session, time.Now()
 	g.incoming.Go(func() { g.serveIncoming(session) })
-	g.incoming.Go(func() { watchPulse(session, g.giveUp) })
+	g.incoming.Go(func() { watchPulse(session, g.pulse.beat, g.giveUp) })
 	err = g.greet(ctx)
 	if err == nil && g.hello.Socket {
 		err = g.useSocket(ctx, ln)
@@ -153,6 +154,10 @@ func (g *Guest) Ping(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// StoodStill reports whether the pipe, which passes through the engine, has just stood still for so
+// long that other guests may have exited because of it.
+func (g *Guest) StoodStill() bool { return g.pulse.stoodStill() }
 
 // Close ends the session. The guest exits when that happens.
 func (g *Guest) Close() error {

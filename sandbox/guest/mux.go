@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -90,9 +91,9 @@ type peer interface {
 	CloseChan() <-chan struct{}
 }
 
-// watchPulse calls lost when two consecutive pings fail, until the session ends. A single one
-// may fail after the machine was suspended.
-func watchPulse(p peer, lost func(error)) {
+// watchPulse calls beat for each ping that is answered, and lost when two consecutive pings fail,
+// until the session ends. A single one may fail after the machine was suspended.
+func watchPulse(p peer, beat func(), lost func(error)) {
 	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()
 	for {
@@ -101,10 +102,12 @@ func watchPulse(p peer, lost func(error)) {
 			return
 		case <-ticker.C:
 		}
-		if _, err := p.Ping(); err == nil {
-			continue
+		_, err := p.Ping()
+		if err != nil {
+			_, err = p.Ping()
 		}
-		if _, err := p.Ping(); err == nil {
+		if err == nil {
+			beat()
 			continue
 		}
 		select {
@@ -114,4 +117,35 @@ func watchPulse(p peer, lost func(error)) {
 		}
 		return
 	}
+}
+
+// pulse remembers when a session's pings were answered.
+type pulse struct {
+	mu    sync.Mutex
+	last  time.Time // of the last answer
+	still time.Time // end of the last time of more than stillTime without answers
+}
+
+const (
+	// stillTime is how long a session's pings are unanswered when it counts as having stood
+	// still. It is shorter than what a guest waits before it exits.
+	stillTime = 8 * time.Second
+	// remembered is how long a session counts as having stood still.
+	remembered = 20 * time.Second
+)
+
+func (p *pulse) beat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.last) > stillTime {
+		p.still = now
+	}
+	p.last = now
+}
+
+func (p *pulse) stoodStill() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.last) > stillTime || time.Since(p.still) < remembered
 }

@@ -43,7 +43,7 @@ func TestPulse(t *testing.T) {
 				lost, done := false, make(chan struct{})
 				go func() {
 					defer close(done)
-					watchPulse(p, func(error) { lost = true })
+					watchPulse(p, func() {}, func(error) { lost = true })
 				}()
 				time.Sleep(time.Minute)
 				close(p.over)
@@ -54,4 +54,28 @@ func TestPulse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A session that stood still is known as such for a while, also before it goes on.
+func TestStoodStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pulse{last: time.Now()}
+		for _, step := range []struct {
+			silent        time.Duration // before the next answer
+			before, after bool          // it stood still, when asked before and after that answer
+		}{
+			{stillTime, false, false},
+			{stillTime + time.Second, true, true},
+			{stillTime, true, true},
+			{stillTime, true, true},
+			{remembered - 2*stillTime, false, false},
+		} {
+			time.Sleep(step.silent)
+			before := p.stoodStill()
+			p.beat()
+			if after := p.stoodStill(); before != step.before || after != step.after {
+				t.Errorf("an answer after %v: %v before, %v after", step.silent, before, after)
+			}
+		}
+	})
 }

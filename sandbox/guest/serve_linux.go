@@ -139,7 +139,7 @@ func newServer(pipe io.ReadWriteCloser, nested bool, args []string) (*server, er
 
 // serve handles requests until the runner is gone.
 func (s *server) serve() error {
-	go watchPulse(s.pipe, func(error) { _ = s.pipe.Close() })
+	go watchPulse(s.pipe, func() {}, func(error) { _ = s.pipe.Close() })
 	if s.sockets != nil {
 		go func() {
 			s.takeSockets()
