@@ -132,6 +132,11 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 	if jsontext.Text(fields["resultType"]) == "input_required" && !c.session[connID{k.Server, k.Conn}] {
 		k.Rounds++
 		k.End, k.waiting = f.Time, true
+		for _, one := range jsontext.Members(fields["inputRequests"]) {
+			if m, err := jsonrpc.Read(one); err == nil {
+				c.serverRequest(f, m)
+			}
+		}
 		c.await(k, fields)
 		return
 	}
@@ -330,6 +335,14 @@ type Read struct {
 	Name         string // the resource's URI, or the prompt's name
 	Outcome      evidence.Outcome
 	RequestFrame int64
+}
+
+// ServerRequest is a request of a server to its client, sent as a message or as input that it requires
+// for a request of the client's.
+type ServerRequest struct {
+	Kind   string // of [input.Kinds]
+	Server string
+	Frame  int64
 }
 
 // repeat cancels calls that reached no session and were then made in another one: the

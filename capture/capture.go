@@ -30,6 +30,7 @@ import (
 type Result struct {
 	Calls    []evidence.Call    // in the order of their first requests, numbered from 1
 	Reads    []Read             // likewise
+	Requests []ServerRequest    // in the order of their frames
 	Catalogs []evidence.Catalog // of the servers that listed tools, sorted by name
 	Gaps     []Gap              // what could not be seen
 	Notes    []Note             // oddities that belong to no call

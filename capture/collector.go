@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -43,6 +44,7 @@ func (r *request) isAbandoned() bool {
 type collector struct {
 	calls   []*call
 	reads   []*call
+	asked   []ServerRequest
 	first   map[likeness]int         // number of the first of the calls that are alike
 	open    map[requestID][]*request // unanswered, oldest first
 	closed  map[requestID]*request   // last one that got its end
@@ -169,8 +171,17 @@ func (c *collector) message(f evidence.Frame, m jsonrpc.Message) {
 		c.answer(f, m)
 	case !toServer && m.Method == "notifications/tools/list_changed":
 		c.catalog(f).blind = f.Seq
+	case !toServer && m.IsRequest():
+		c.serverRequest(f, m)
 	}
-	// All else is ignored: a server's other notifications, its requests and the answers to them.
+	// All else is ignored: a server's other notifications, and the answers to its requests.
+}
+
+// serverRequest keeps a request of a server to its client.
+func (c *collector) serverRequest(f evidence.Frame, m jsonrpc.Message) {
+	if kind := input.KindOf(m.Method); kind != "" {
+		c.asked = append(c.asked, ServerRequest{Kind: kind, Server: f.Server, Frame: f.Seq})
+	}
 }
 
 func (c *collector) request(f evidence.Frame, m jsonrpc.Message) {
@@ -377,7 +388,7 @@ func (c *collector) finish() Result {
 	}
 	repeat(c.calls)
 	numberIncidents(c.calls)
-	result := Result{Catalogs: []evidence.Catalog{}, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
+	result := Result{Catalogs: []evidence.Catalog{}, Requests: c.asked, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
 	result.Calls = slices.Grow(result.Calls, len(c.calls))
 	for _, k := range c.calls {
 		c.hindsight(k)

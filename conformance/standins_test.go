@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,8 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/answer"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/proxy"
@@ -41,6 +44,7 @@ type standin struct {
 	differs string
 	http    func() http.HandlerFunc // instead of hear
 	hear    func(s *conversation, m jsonrpc.Message) bool
+	answers answer.Table // that the agent has; not the runner, whose questions are no task's
 }
 
 type conversation struct {
@@ -57,7 +61,7 @@ const (
 	lineEnd = "\n"
 )
 
-func answer(m jsonrpc.Message, rest string) string {
+func answered(m jsonrpc.Message, rest string) string {
 	return `{"jsonrpc":"2.0","id":` + string(m.ID.Raw) + `,` + rest + `}`
 }
 
@@ -65,11 +69,11 @@ func answer(m jsonrpc.Message, rest string) string {
 func usual(m jsonrpc.Message) string {
 	switch m.Method {
 	case "initialize":
-		return answer(m, hello)
+		return answered(m, hello)
 	case "tools/list":
-		return answer(m, tools)
+		return answered(m, tools)
 	}
-	return answer(m, noSuch)
+	return answered(m, noSuch)
 }
 
 // calling returns a server that is ordinary but for its answers to calls.
@@ -103,7 +107,7 @@ func framing(frame func(raw string) string) func(*conversation, jsonrpc.Message)
 		}
 		raw := usual(m)
 		if m.Method == "tools/call" {
-			raw = answer(m, fine)
+			raw = answered(m, fine)
 		}
 		s.say(frame(raw))
 		return true
@@ -116,7 +120,21 @@ func asking(request string) func(*conversation, jsonrpc.Message) bool {
 	return calling(func(s *conversation, m jsonrpc.Message) bool {
 		s.say(`{"jsonrpc":"2.0","id":"mine",` + request + `}` + lineEnd)
 		_, more := s.next()
-		s.say(answer(m, fine) + lineEnd)
+		s.say(answered(m, fine) + lineEnd)
+		return more
+	})
+}
+
+// requiring returns a server that asks its client within a call, and answers fine if it gets a result.
+func requiring(request string) func(*conversation, jsonrpc.Message) bool {
+	return calling(func(s *conversation, m jsonrpc.Message) bool {
+		s.say(`{"jsonrpc":"2.0","id":"mine",` + request + `}` + lineEnd)
+		got, more := s.next()
+		if got.Result == nil {
+			s.say(answered(m, noSuch) + lineEnd)
+			return more
+		}
+		s.say(answered(m, fine) + lineEnd)
 		return more
 	})
 }
@@ -127,11 +145,13 @@ func stateless(called string) func(*conversation, jsonrpc.Message) bool {
 		switch {
 		case !m.IsRequest():
 		case m.Method == "server/discover":
-			s.say(answer(m, `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`) + lineEnd)
+			s.say(answered(m, `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`) + lineEnd)
+		case m.Method == "tools/call" && jsontext.Member(m.Params, "inputResponses") != nil:
+			s.say(answered(m, `"result":{"resultType":"complete","content":[]}`) + lineEnd)
 		case m.Method == "tools/call":
-			s.say(answer(m, called) + lineEnd)
+			s.say(answered(m, called) + lineEnd)
 		default:
-			s.say(answer(m, noSuch) + lineEnd)
+			s.say(answered(m, noSuch) + lineEnd)
 		}
 		return true
 	}
@@ -180,6 +200,45 @@ func sending(kind, body string) func() http.HandlerFunc {
 	})
 }
 
+// early asks for roots as soon as its client is there, and answers calls once it has got them.
+func early(s *conversation, m jsonrpc.Message) bool {
+	switch {
+	case m.Method == "notifications/initialized":
+		s.say(`{"jsonrpc":"2.0","id":"mine","method":"roots/list"}` + lineEnd)
+	case m.Method == "" && m.Result != nil:
+		s.calls++
+	case m.Method == "tools/call":
+		for s.calls == 0 {
+			got, more := s.next()
+			if !more {
+				return false
+			}
+			if got.Result != nil {
+				s.calls++
+			}
+		}
+		s.say(answered(m, fine) + lineEnd)
+	case m.IsRequest():
+		s.say(usual(m) + lineEnd)
+	}
+	return true
+}
+
+// answers are those of a task.
+func answers() answer.Table {
+	of := answer.Server{
+		Elicitation: &answer.Answer{Result: []byte(`{"action":"accept","content":{}}`)},
+		Sampling:    &answer.Answer{Action: "decline"},
+		Roots:       &answer.Answer{Result: []byte(`{"roots":[]}`)},
+	}
+	for _, kind := range input.Kinds() {
+		if err := of.Of(kind).Compile(kind); err != nil {
+			panic(err)
+		}
+	}
+	return answer.Table{"s": of}
+}
+
 func standins() []standin {
 	const whole = `{"jsonrpc":"2.0","id":@ID@,` + fine + `}`
 	const stream = "text/event-stream"
@@ -210,14 +269,18 @@ func standins() []standin {
 		{name: "sampling within a call", hear: asking(`"method":"sampling/createMessage","params":{"messages":[],"maxTokens":5}`)},
 		{name: "elicitation within a call", hear: asking(`"method":"elicitation/create","params":{"message":"who?","requestedSchema":{"type":"object","properties":{}}}`)},
 		{name: "roots within a call", hear: asking(`"method":"roots/list"`)},
+		{name: "elicitation within a call, answered", differs: "nobody answers during a grader's question", answers: answers(),
+			hear: requiring(`"method":"elicitation/create","params":{"message":"who?"}`)},
+		{name: "sampling within a call, declined", answers: answers(), hear: requiring(`"method":"sampling/createMessage","params":{"messages":[]}`)},
+		{name: "roots before a call, answered", differs: "nobody answers during a grader's question", answers: answers(), hear: early},
 		{name: "a ping within a call", hear: asking(`"method":"ping"`)},
 		{name: "dies in the first call", hear: calling(func(*conversation, jsonrpc.Message) bool { return false })},
 		{name: "dies between calls", hear: calling(func(s *conversation, m jsonrpc.Message) bool {
-			s.say(answer(m, fine) + "\n")
+			s.say(answered(m, fine) + "\n")
 			return false
 		})},
 		{name: "dies within an answer", hear: calling(func(s *conversation, m jsonrpc.Message) bool {
-			s.say(answer(m, fine)[:20])
+			s.say(answered(m, fine)[:20])
 			return false
 		})},
 		{name: "takes long to start", hear: func(s *conversation, m jsonrpc.Message) bool {
@@ -228,6 +291,8 @@ func standins() []standin {
 		}},
 		{name: "2026-07-28", hear: stateless(`"result":{"resultType":"complete","content":[]}`)},
 		{name: "2026-07-28 with rounds", differs: "the agent gives up, so its call counts as cancelled", hear: stateless(`"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}`)},
+		{name: "2026-07-28 with rounds, answered", differs: "nobody answers during a grader's question", answers: answers(),
+			hear: stateless(`"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}`)},
 		{name: "over HTTP", http: sending("application/json", whole)},
 		{name: "over HTTP with a byte order mark", http: sending("application/json", "\xef\xbb\xbf"+whole)},
 		{name: "over HTTP as a batch", http: sending("application/json", "["+whole+"]")},
@@ -242,7 +307,7 @@ func standins() []standin {
 				http.Error(w, "no such session", http.StatusNotFound)
 				return
 			}
-			send(w, "application/json", answer(m, fine))
+			send(w, "application/json", answered(m, fine))
 		})},
 		{name: "over HTTP with sessions that all end", differs: "each call is made twice", http: endpoint(func(w http.ResponseWriter, m jsonrpc.Message, _, _ int) {
 			http.Error(w, "no such session", http.StatusNotFound)
@@ -264,7 +329,7 @@ func TestStandIns(t *testing.T) {
 			rec := &recorder{}
 			probe := probed(t, rec, server)
 			p := proxy.New(rec, proxy.Limits{}, proxy.Server{Server: server})
-			agent := called(t, p)
+			agent := called(t, p, s.answers)
 			if err := p.Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -417,7 +482,7 @@ func classOf(err error) string {
 }
 
 // called returns the outcomes of two calls by the agent script through a proxy.
-func called(t *testing.T, p *proxy.Proxy) []string {
+func called(t *testing.T, p *proxy.Proxy, answers answer.Table) []string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -432,9 +497,19 @@ func called(t *testing.T, p *proxy.Proxy) []string {
 	if err := os.WriteFile(config, []byte(servers), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	runner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q input.Question
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Error(err)
+		}
+		if err := json.NewEncoder(w).Encode(answers.Reply(q)); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer runner.Close()
 	var said bytes.Buffer
 	err = script.Run(ctx, input.Input{
-		MCPConfig: config, Workspace: t.TempDir(), Early: early(t),
+		MCPConfig: config, Workspace: t.TempDir(), Early: olds(t), Answers: &input.Answers{URL: runner.URL, Kinds: answers.Kinds()},
 		Script: []byte(`[{"call":{"server":"s","tool":"x","expect":"any"},"as":"a"},{"sleep":"50ms"},
 			{"call":{"server":"s","tool":"x","expect":"any"},"as":"b"},{"say":"{{ a.outcome }} {{ b.outcome }}"}]`),
 	}, &said, io.Discard)
@@ -444,8 +519,8 @@ func called(t *testing.T, p *proxy.Proxy) []string {
 	return strings.Fields(said.String())
 }
 
-// early returns the servers whose sessions begin with initialize.
-func early(t *testing.T) []string {
+// olds returns the servers whose sessions begin with initialize.
+func olds(t *testing.T) []string {
 	if strings.Contains(t.Name(), "2026") {
 		return nil
 	}

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/answer"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
@@ -51,6 +53,7 @@ type ResolvedTask struct {
 	Graders      []evidence.GraderSpec       // the eval's, then expected's, then the task's
 	Servers      map[string]mcpconfig.Server // variables not expanded
 	Script       json.RawMessage             // a list, for executor script
+	Answers      answer.Table                // to requests of servers, compiled
 	Checkpoints  []ResolvedCheckpoint        // by turn
 	Commands     []cmdmock.Command           // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
@@ -71,6 +74,7 @@ func (r resolver) resolve() ResolvedTask {
 	t, c := r.task, r.eval.Config
 	id := r.checkID()
 	r.checkScript()
+	r.checkAnswers()
 	r.fixtures = r.contextDir()
 	instructions := r.readInputs()
 	files, taken := r.files()
@@ -79,7 +83,7 @@ func (r resolver) resolve() ResolvedTask {
 	graders, names := r.taskGraders(skills)
 	resolved := ResolvedTask{
 		ID: id, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path, Line: t.line,
-		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
+		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script, Answers: t.Answers,
 		Env:     map[string]string{},
 		Files:   files,
 		Repos:   repos,
@@ -148,6 +152,32 @@ func (r resolver) checkScript() {
 		r.opts.CheckScript(r.doc, at...)
 		if r.eval.Config.Executor == evidence.ExecutorScript {
 			r.checkScriptServers(at)
+		}
+	}
+}
+
+// checkAnswers compiles the answers to requests of servers. Those of an executor that gives none are
+// refused, since its agent would do without them.
+func (r resolver) checkAnswers() {
+	at := strictyaml.Path{"answers"}
+	if executor := r.eval.Config.Executor; r.task.Answers != nil && executor != evidence.ExecutorScript && executor != evidence.ExecutorLLM {
+		r.doc.Problemf(at, "answers are given by executors script and llm, and the executor is %s; remove them, or choose one of the two", executor)
+	}
+	declared := slices.Compact(slices.Sorted(slices.Values(r.serverNames())))
+	for _, name := range slices.Sorted(maps.Keys(r.task.Answers)) {
+		at, server := at.With(name), r.task.Answers[name]
+		if !slices.Contains(declared, name) {
+			r.doc.KeyProblemf(at, "answers name %s", notDeclared(name, declared))
+		}
+		if server == (answer.Server{}) && !r.doc.Reported(at...) {
+			r.doc.Problemf(at, "%s needs at least one of %s", at, strings.Join(input.Kinds(), ", "))
+		}
+		for _, kind := range input.Kinds() {
+			if a := server.Of(kind); a != nil && !r.doc.Reported(at.With(kind)...) {
+				if err := a.Compile(kind); err != nil {
+					r.doc.Problemf(at.With(kind), "%s: %v", at.With(kind), err)
+				}
+			}
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcp/answer"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox/cmdmock"
@@ -360,6 +361,7 @@ type Task struct {
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of this task, merged with the eval's key by key; null removes a server"`
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, in place of the eval's"`
 	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
+	Answers           answer.Table                 `json:"answers,omitempty" jsonschema:"answers to requests of MCP servers, by server, for executors script and llm"`
 
 	Commands    []cmdmock.Command `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
 	Checkpoints []Checkpoint      `json:"checkpoints,omitempty" jsonschema:"graders to run between two turns of the conversation"`

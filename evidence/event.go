@@ -20,6 +20,10 @@ type Event struct {
 // EventHookCall is the kind of an event recorded when a hook calls a tool.
 const EventHookCall = "hook_call"
 
+// EventAnswer is the kind of an event recorded when a built-in agent gets an answer to a request of a
+// server. Its data has under "unmet" whether the request violates its schema.
+const EventAnswer = "answer"
+
 // Egress is the data of an egress event: one connection that a container tried to open to a
 // host outside of its sandbox.
 type Egress struct {

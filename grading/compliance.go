@@ -30,6 +30,7 @@ type ComplianceConfig struct {
 	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"checks of the calls that the agent reports against the recorded calls"`
 	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"checks of resources that were read"`
 	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"checks of prompts that were requested"`
+	ServerRequests    *RequestRules  `json:"server_requests,omitempty" jsonschema:"checks of requests that servers make of the agent"`
 	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what to do if a server changes a tool that it has listed; default warn"`
 	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"score needed to pass; default 1"`
 	Judged
@@ -75,6 +76,12 @@ type WireRules struct {
 type ReadRules struct {
 	Expect []match.Tool `json:"expect,omitempty" jsonschema:"must be requested successfully: exact names or URIs, or /expressions/"`
 	Reject []match.Tool `json:"reject,omitempty" jsonschema:"must not be requested, successfully or not: exact names or URIs, or /expressions/"`
+}
+
+// RequestRules are about requests that servers make of their client.
+type RequestRules struct {
+	Expect []string `json:"expect,omitempty" enum:"elicitation sampling roots" jsonschema:"kinds of requests that must be made, whatever the answer"`
+	Reject []string `json:"reject,omitempty" enum:"elicitation sampling roots" jsonschema:"kinds of requests that must not be made"`
 }
 
 // ErrorRules say which calls count as errors.
@@ -144,6 +151,11 @@ func (c *ComplianceConfig) Validate() error {
 	if len(c.ReadOnly) > 0 && c.mode() != match.Effects {
 		wrong("read_only: only match: effects distinguishes reads from writes")
 	}
+	for _, kind := range c.requestRules().Expect {
+		if slices.Contains(c.requestRules().Reject, kind) {
+			wrong("server_requests: %s is both expected and rejected", kind)
+		}
+	}
 	errs = append(errs, c.Errors.validate(c.MaxToolErrors != nil))
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -168,6 +180,13 @@ func (c *ComplianceConfig) mode() match.Mode {
 
 // selects reports whether c judges which calls were made.
 func (c *ComplianceConfig) selects() bool { return len(c.ExpectToolsUsed) > 0 || c.Match != "" }
+
+func (c *ComplianceConfig) requestRules() RequestRules {
+	if c.ServerRequests == nil {
+		return RequestRules{}
+	}
+	return *c.ServerRequests
+}
 
 func (r *ReadRules) checks() bool { return r != nil && len(r.Expect)+len(r.Reject) > 0 }
 

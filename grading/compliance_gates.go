@@ -50,7 +50,7 @@ func (g *gate) add(calls []evidence.Call, expected, got string, args ...any) {
 // to judge gates, and may be nil otherwise. Where calls may be missing, calls are those of all whose end
 // is known.
 func (c *ComplianceConfig) allGates(s *subject, sel selection, calls, all []evidence.Call) []gate {
-	wire, schema := c.Wire, c.Schema
+	wire, schema, requests := c.Wire, c.Schema, c.requestRules()
 	if wire == nil {
 		wire = new(WireRules)
 	}
@@ -78,6 +78,8 @@ func (c *ComplianceConfig) allGates(s *subject, sel selection, calls, all []evid
 			judge: func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource, sel.partial); return nil }},
 		{name: "prompts", severity: failIf(c.Prompts.checks()), expects: "requests for the prompts named, and none rejected",
 			judge: func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt, sel.partial); return nil }},
+		{name: "server_requests", severity: failIf(len(requests.Expect)+len(requests.Reject) > 0), expects: "servers to make the requests named, and none rejected",
+			judge: func(g *gate) error { c.requested(g, s, sel.partial); return nil }},
 		{name: "rug_pull", severity: failIf(c.RugPull == failIt), expects: "no server to change what it says of a tool",
 			judge: func(g *gate) error { c.rugPulled(g, s); return nil }},
 	}
@@ -298,6 +300,26 @@ func describeReads(reads []capture.Read) string {
 	return listOf(reads, func(read capture.Read) string {
 		return fmt.Sprintf("%s of %s in frame %d (%s)", quote(read.Name), read.Server, read.RequestFrame, read.Outcome)
 	})
+}
+
+// requested checks that servers made each kind of request that is expected, unless some may be missing,
+// and none that is rejected.
+func (c *ComplianceConfig) requested(g *gate, s *subject, partial bool) {
+	of := func(kind string) []capture.ServerRequest {
+		return filter(s.requests, func(r capture.ServerRequest) bool { return r.Kind == kind && c.inScope(r.Server) })
+	}
+	for _, kind := range c.requestRules().Reject {
+		if found := of(kind); len(found) > 0 {
+			g.add(nil, fmt.Sprintf("no server to request %s", kind), "found %s", listOf(found, func(r capture.ServerRequest) string {
+				return fmt.Sprintf("%s by %s in frame %d", r.Kind, r.Server, r.Frame)
+			}))
+		}
+	}
+	for _, kind := range c.requestRules().Expect {
+		if !partial && len(of(kind)) == 0 {
+			g.add(nil, fmt.Sprintf("a server to request %s", kind), "none did")
+		}
+	}
 }
 
 // rugPulled checks that no server changed the definition of a tool.

@@ -109,6 +109,33 @@ func TestComplianceErrors(t *testing.T) {
 	})
 }
 
+func TestComplianceServerRequests(t *testing.T) {
+	asks := func(server, method string) []evidence.Frame {
+		return []evidence.Frame{
+			{Server: server, Conn: server, Dir: evidence.ToClient, Raw: []byte(`{"jsonrpc":"2.0","id":"q","method":"` + method + `"}`)},
+			{Server: server, Conn: server, Dir: evidence.ToServer, Raw: []byte(`{"jsonrpc":"2.0","id":"q","error":{"code":-1,"message":"no"}}`)},
+		}
+	}
+	hook := asks("github", "sampling/createMessage")
+	hook[0].Sender = evidence.SenderHook
+	s := trialOf(asks("github", "elicitation/create"), asks("web", "roots/list"), asks("github", "ping"), hook[:1])
+	round := trialOf(call("github", "1", "get", "{}", `"result":{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage"},"b":7}}`))
+	torn := trialOf(asks("github", "elicitation/create"), []evidence.Frame{{Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte("{")}})
+	run(t, "mcp_compliance", []check{
+		{"made", s, `{"server_requests":{"expect":["elicitation","roots"],"reject":["sampling"]}}`, pass, 1, "The one check holds."},
+		{"not made", s, `{"server_requests":{"expect":["sampling"]}}`, fail, 0, `Gate failed: Expected a server to request sampling; none did.`},
+		{"not made by this server", s, `{"server":"web","server_requests":{"expect":["elicitation"]}}`, fail, 0, "Expected a server to request elicitation; none did."},
+		{"rejected", s, `{"server_requests":{"reject":["elicitation","roots"]}}`, fail, 0, `Gate failed: Expected no server to request elicitation; found elicitation by github in frame 1.`},
+		{"rejected of another server", s, `{"server":"web","server_requests":{"reject":["elicitation"]}}`, pass, 1, ""},
+		{"in a round", round, `{"server_requests":{"expect":["sampling"],"reject":["roots"]}}`, pass, 1, ""},
+		{"rejected in a round", round, `{"server_requests":{"reject":["sampling"]}}`, fail, 0, "found sampling by github in frame 2."},
+		{"rejected, and more may be missing", torn, `{"server_requests":{"reject":["elicitation"]}}`, fail, 0, "found elicitation by github in frame 1."},
+		{"expected, and it may be missing", torn, `{"server_requests":{"expect":["roots"]}}`, cannotSay, 0, ""},
+		{"both", s, `{"server_requests":{"expect":["roots"],"reject":["roots"]}}`, cannotSay, 0, "server_requests: roots is both expected and rejected"},
+		{"unknown", s, `{"server_requests":{"expect":["root"]}}`, cannotSay, 0, "roots"},
+	})
+}
+
 func TestComplianceReads(t *testing.T) {
 	ask := func(method, key, name, id, answer string) []evidence.Frame {
 		return []evidence.Frame{

@@ -20,14 +20,15 @@ import (
 
 // subject is one trial as graders see it.
 type subject struct {
-	dir     evidence.Dir
-	trial   evidence.Trial
-	servers []string // declared names
-	calls   []evidence.Call
-	uses    []capture.Use // calls and builtin uses
-	gaps    []capture.Gap // in the frames
-	reads   []capture.Read
-	changes []evidence.Change // of servers' tools
+	dir      evidence.Dir
+	trial    evidence.Trial
+	servers  []string // declared names
+	calls    []evidence.Call
+	uses     []capture.Use // calls and builtin uses
+	gaps     []capture.Gap // in the frames
+	reads    []capture.Read
+	requests []capture.ServerRequest
+	changes  []evidence.Change // of servers' tools
 	// narration compares the agent's transcript with its calls. It is nil without a
 	// transcript.
 	narration *evidence.Narration
@@ -50,7 +51,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	}
 	captured, err := capture.Calls(s.dir.Frames())
 	s.calls, s.gaps = captured.Calls, captured.Gaps
-	s.reads, s.changes = captured.Reads, changesOf(captured.Catalogs)
+	s.reads, s.requests, s.changes = captured.Reads, captured.Requests, changesOf(captured.Catalogs)
 	if err != nil {
 		s.gaps = append(s.gaps, capture.Gap{Why: s.explain(err)})
 	}

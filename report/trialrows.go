@@ -284,6 +284,8 @@ func quiet(e evidence.Event) bool {
 	case view.EventCommand:
 		_, matched := view.Invocation(e)
 		return matched
+	case evidence.EventAnswer:
+		return e.Data["unmet"] == false
 	case "egress":
 		allowed, _ := e.Data["allowed"].(bool)
 		return allowed
@@ -291,10 +293,10 @@ func quiet(e evidence.Event) bool {
 	return view.Usual(e)
 }
 
-// alike reports whether two events can share a row. Each invocation of a mocked program has
-// its own.
+// alike reports whether two events can share a row. Each invocation of a mocked program and each
+// answer to a server has its own.
 func alike(a, b evidence.Event) bool {
-	return a.Kind != view.EventCommand && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
+	return a.Kind != view.EventCommand && a.Kind != evidence.EventAnswer && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
 }
 
 // eventGroups returns events in order, with consecutive similar ones grouped.

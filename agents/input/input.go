@@ -22,6 +22,8 @@ type Input struct {
 	Early      []string        `json:"early,omitempty"` // servers in MCPConfig that do not support server/discover
 	Transcript string          `json:"transcript"`      // path of the transcript
 
+	Answers *Answers `json:"answers,omitempty"` // to requests of servers; nil for none
+
 	// For executor mock, which repeats them.
 	TaskName    string   `json:"task_name,omitempty"` // empty if it is the task's id
 	Description string   `json:"description,omitempty"`

@@ -3,9 +3,9 @@
 // evals of servers and models rather than of agents.
 //
 // It has no planning and no memory besides the conversation, which is never shortened. It does
-// not stream, and does not answer requests of servers. Neither the model's output nor servers'
-// responses are trusted: both are limited in size, and the file tools are confined to the
-// workspace.
+// not stream, and answers only those requests of servers to which the task has answers. Neither the
+// model's output nor servers' responses are trusted: both are limited in size, and the file tools are
+// confined to the workspace.
 package llm
 
 import (
@@ -77,7 +77,7 @@ func newAgent(ctx context.Context, o input.Input, log, events io.Writer) (*agent
 		return nil, err
 	}
 	a := &agent{
-		workspace: workspace.root, servers: client.NewServers(o.MCPConfig, "waza-llm", o.Early),
+		workspace: workspace.root, servers: client.NewServers(o.MCPConfig, "waza-llm", o.Early, o.Answers),
 		log: log, transcript: transcript.NewWriter(events), turns: cmp.Or(o.MaxTurns, defaultTurns),
 	}
 	if a.tools, err = a.toolbox(ctx, o, workspace); err != nil {

@@ -204,7 +204,13 @@ func (d *desk) servers(t *testing.T, urls map[string]string) {
 const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 func stockServer(calls *callLog) *server.MCPServer {
-	s := server.NewMCPServer("stock", "1")
+	s := server.NewMCPServer("stock", "1", server.WithElicitation())
+	s.AddTool(mcp.NewTool("ask"), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if answer := server.ElicitationResponse(r.Params.InputResponses, "e"); answer != nil {
+			return mcp.NewToolResultText(fmt.Sprintf("%s %v", answer.Action, answer.Content)), nil
+		}
+		return server.NewInputRequestBuilder("s").Elicit("e", mcp.ElicitationParams{Message: "How many?", RequestedSchema: map[string]any{"type": "object"}}).ToolResult(), nil
+	})
 	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("gives back its arguments"), mcp.WithNumber("id")), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		calls.add(fmt.Sprintf("echo %s for %s", r.GetRawArguments(), r.Params.Meta.AdditionalFields[input.MetaToolUse]))
 		return mcp.NewToolResultText(fmt.Sprintf("%s", r.GetRawArguments())), nil

@@ -175,9 +175,9 @@ func TestTools(t *testing.T) {
 	o := d.mustRun(t, `
 - tools: {server: stock}
   as: tools
-- say: "{{ map(tools, .name) }} {{ tools[0].description }}"
+- say: "{{ map(tools, .name) }} {{ tools[1].description }}"
 `)
-	if want := `["echo","hang","list","refuse"] gives back its arguments`; o.output != want {
+	if want := `["ask","echo","hang","list","refuse"] gives back its arguments`; o.output != want {
 		t.Errorf("said %q, want %q", o.output, want)
 	}
 	o = d.run(t.Context(), t, `[{tools: {server: broken}}]`)

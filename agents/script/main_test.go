@@ -32,6 +32,7 @@ type desk struct {
 	workspace string
 	config    string
 	early     []string // servers that do not answer server/discover
+	answers   *input.Answers
 	stock     *recorded
 	old       *recorded
 	broken    *httptest.Server
@@ -106,7 +107,9 @@ func (r *recorded) sent(part string) []string {
 }
 
 func stockServer() *server.MCPServer {
-	s := server.NewMCPServer("stock", "1")
+	s := server.NewMCPServer("stock", "1", server.WithElicitation(), server.WithRoots())
+	s.EnableSampling()
+	s.AddTool(mcp.NewTool("ask"), askingTool)
 	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("gives back its arguments")), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText(fmt.Sprintf("%s", r.GetRawArguments())), nil
 	})
@@ -157,7 +160,7 @@ func (d *desk) run(ctx context.Context, t *testing.T, text string) outcome {
 	var stdout, transcript bytes.Buffer
 	var o outcome
 	o.err = script.Run(ctx, input.Input{
-		Script: raw, MCPConfig: d.config, Early: d.early, Workspace: d.workspace,
+		Script: raw, MCPConfig: d.config, Early: d.early, Answers: d.answers, Workspace: d.workspace,
 		Prompt: "count the bolts", Context: json.RawMessage(`{"shelf":"A","serial":9007199254740993}`),
 	}, &stdout, &transcript)
 	o.output = stdout.String()

@@ -2,9 +2,9 @@
 // speaks MCP to the servers of mcp.json. Examples, tests and benchmarks use it, since a model
 // would answer differently each time.
 //
-// A script is not a program: it has no conditions and no functions. The agent does not retry, and
-// it does not answer what a server asks of its client (sampling, elicitation, roots). It leaves
-// the judgement of what it got to graders.
+// A script is not a program: it has no conditions and no functions. The agent does not retry. What a
+// server asks of its client (sampling, elicitation, roots) it answers only if the task has answers.
+// It leaves the judgement of what it got to graders.
 //
 // # Steps
 //
@@ -92,7 +92,8 @@ import (
 var (
 	// ErrUnexpected is wrapped if a step's outcome is not the expected one.
 	ErrUnexpected = errors.New("unexpected outcome")
-	// ErrAnswer is ErrUnexpected where a server did not answer a call, or list its tools, as expected.
+	// ErrAnswer is ErrUnexpected where a server did not answer a call, or list its tools, as expected, or
+	// made a request that violates its schema.
 	ErrAnswer = fmt.Errorf("%w", ErrUnexpected)
 	// ErrFailed is wrapped by a fail step.
 	ErrFailed = errors.New("failed on purpose")
@@ -158,7 +159,7 @@ func newRunner(in input.Input, stdout, events io.Writer) (*runner, error) {
 		stdout:     stdout,
 		next:       in.Next,
 		transcript: transcript.NewWriter(events),
-		servers:    client.NewServers(in.MCPConfig, "waza-script", in.Early),
+		servers:    client.NewServers(in.MCPConfig, "waza-script", in.Early, in.Answers),
 		variables:  newVariables(),
 	}
 	r.variables.bind("prompt", in.Prompt)
@@ -200,11 +201,13 @@ func (r *runner) step(ctx context.Context, s step) (any, error) {
 		return nil, &StepError{Path: s.path, Err: err}
 	}
 	value, err := s.action.run(ctx, r)
+	if inner := (*StepError)(nil); errors.As(err, &inner) {
+		return nil, err
+	}
+	if unmet := r.servers.Unmet(); unmet != nil {
+		err = fmt.Errorf("%w: %w", ErrAnswer, unmet)
+	}
 	if err != nil {
-		var inner *StepError
-		if errors.As(err, &inner) {
-			return nil, err
-		}
 		return nil, &StepError{Path: s.path, Err: err}
 	}
 	if s.As != nil {

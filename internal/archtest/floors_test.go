@@ -30,7 +30,7 @@ var floors = [][]string{
 	// What a trial leaves, and process 1 of its containers.
 	{"evidence", "grading/match", "images", "mcp/finding", "sandbox/guest", "attacks/part"},
 	// How MCP servers are reached.
-	{"mcp/transport", "scaffold"},
+	{"mcp/answer", "mcp/transport", "scaffold"},
 	// What goes over the wire, and what it adds up to.
 	{
 		"capture", "egress", "mcp/client", "mcp/proxy",

@@ -90,7 +90,7 @@ func (c *httpConn) listen(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		reply := c.reply(e.Data)
+		reply := c.reply(ctx, e.Data)
 		e.Release()
 		if reply != "" && c.notify(ctx, reply) != nil {
 			return
@@ -178,7 +178,7 @@ func (c *httpConn) readStream(ctx context.Context, response *http.Response, id s
 			return m, nil
 		}
 		other = cmp.Or(stray(m, id), other)
-		if reply := c.reply(data); reply != "" {
+		if reply := c.reply(ctx, data); reply != "" {
 			if err := c.notify(ctx, reply); err != nil {
 				return jsonrpc.Message{}, err
 			}

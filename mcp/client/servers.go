@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
@@ -25,14 +26,15 @@ type Servers struct {
 	early      []string          // servers that do not support server/discover
 	urls       map[string]string // by server; nil before mcp.json was read
 	http       *http.Transport
+	answerer   *answerer // nil if requests of servers have no answers
 	open       map[string]*Session
 }
 
 // NewServers returns the servers of the mcp.json at configPath, which is read on first use. client
 // is the agent's name. The servers in early are known not to support server/discover: their
-// sessions start with initialize.
-func NewServers(configPath, client string, early []string) *Servers {
-	return &Servers{
+// sessions start with initialize. answers are those to requests of servers, or nil.
+func NewServers(configPath, client string, early []string, answers *input.Answers) *Servers {
+	s := &Servers{
 		client:     client,
 		configPath: configPath,
 		early:      early,
@@ -40,6 +42,10 @@ func NewServers(configPath, client string, early []string) *Servers {
 		http: &http.Transport{},
 		open: map[string]*Session{},
 	}
+	if answers != nil {
+		s.answerer = &answerer{Answers: *answers, http: &http.Client{Transport: s.http}}
+	}
+	return s
 }
 
 // Names lists the servers, sorted. Its errors are of class [ErrConfig].
@@ -70,7 +76,7 @@ func (s *Servers) get(ctx context.Context, server string) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: server %q: %w", ErrConfig, server, err)
 	}
-	opened, err := join(ctx, transport.Server{Name: server, Upstream: &transport.Upstream{URL: where, Transport: s.http}}, s.client, slices.Contains(s.early, server))
+	opened, err := join(ctx, transport.Server{Name: server, Upstream: &transport.Upstream{URL: where, Transport: s.http}}, s.client, slices.Contains(s.early, server), s.answerer)
 	if err != nil {
 		return nil, fmt.Errorf("opening a session: %w", brief(err))
 	}

@@ -3,8 +3,9 @@
 //
 // It speaks streamable HTTP in both eras of the protocol and nothing else: the runner talks to
 // servers through the proxy too, with Own of package proxy. A [Session] rejects requests from the
-// server. If the server has ended it, the session begins anew, once for each request. [Servers] are
-// an agent's sessions with the servers of its mcp.json.
+// server, except those of an agent for which the task has answers. If the server has ended it, the
+// session begins anew, once for each request. [Servers] are an agent's sessions with the servers of
+// its mcp.json.
 package client
 
 import (
@@ -48,6 +49,7 @@ type Session struct {
 	ignores bool            // the server ignores unknown requests
 
 	mirrored map[string][]mirror.Argument // by tool, the arguments that headers repeat
+	inattend func()                       // ends attend; may be nil
 }
 
 const (
@@ -87,10 +89,14 @@ func Inspect(ctx context.Context, s transport.Server) (*Session, error) {
 
 // join opens a session for an agent of that name, over HTTP: one without sessions of the protocol if
 // the server supports that, unless it is early, which means that it is known not to. The first
-// request is not repeated. Errors are of type [*Error]. The caller must close the session.
-func join(ctx context.Context, s transport.Server, name string, early bool) (*Session, error) {
+// request is not repeated. answers may be nil. Errors are of type [*Error]. The caller must close the
+// session.
+func join(ctx context.Context, s transport.Server, name string, early bool, answers *answerer) (*Session, error) {
 	o := newOptions(s)
-	o.name, o.once, o.refusal = name, true, "the agent answers no requests of servers"
+	o.name, o.once, o.refusal, o.answerer = name, true, "the agent answers no requests of servers", answers
+	if answers.answers(s.Name) {
+		o.refusal = "the agent answers no such requests"
+	}
 	o.server.Message = transport.DefaultMessage
 	asked := int64(0)
 	if !early {
@@ -128,6 +134,8 @@ type options struct {
 	once    bool              // the first request is not repeated
 	refusal string            // error message for requests from the server
 	headers map[string]string // of the next request, besides those of the protocol
+
+	answerer *answerer // of requests from the server; nil if all are rejected
 }
 
 // maxMessage is the maximum size of a message in bytes, unless the server's limit is lower.
@@ -164,7 +172,7 @@ func (o *options) open(ctx context.Context) (*Session, error) {
 func (o options) begin(ctx context.Context, era protocolEra, asked int64) (_ *Session, err error) {
 	s := &Session{options: &o, era: era, asked: asked, conn: &httpConn{options: &o, era: era}}
 	if err := s.handshake(ctx); err != nil {
-		s.conn.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -192,7 +200,7 @@ func (o *options) clientInfo() params { return params{"name": o.name, "version":
 
 // handshake sends the first request and reads the server's identity.
 func (s *Session) handshake(ctx context.Context) error {
-	method, given := "initialize", params{"protocolVersion": sessionsVersion, "capabilities": params{}, "clientInfo": s.clientInfo()}
+	method, given := "initialize", params{"protocolVersion": sessionsVersion, "capabilities": s.capabilities(), "clientInfo": s.clientInfo()}
 	if s.era == eraStateless {
 		method, given = "server/discover", params{}
 	}
@@ -204,15 +212,95 @@ func (s *Session) handshake(ctx context.Context) error {
 		return s.fail(ErrRefused, err)
 	}
 	s.hello = answer.Result
-	if s.era == eraSessions {
-		return s.conn.notify(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	if s.era == eraStateless {
+		return nil
 	}
-	return nil
+	err = s.conn.notify(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	if err == nil && s.answerer.answers(s.server.Name) {
+		s.attend()
+	}
+	return err
 }
 
-// request sends a request, again in a new session if the server has ended the session (2025-11-25
-// basic/transports, "Session Management"). It may modify given.
+// attend answers what the server asks outside of our requests, until the session ends or begins anew.
+func (s *Session) attend() {
+	s.stopAttending()
+	ctx, cancel := context.WithCancel(context.Background())
+	conn, ended := *s.conn, make(chan struct{}) // a copy, since requests modify s.conn
+	go func() {
+		defer close(ended)
+		conn.listen(ctx)
+	}()
+	s.inattend = func() { cancel(); <-ended }
+}
+
+func (s *Session) stopAttending() {
+	if s.inattend != nil {
+		s.inattend()
+		s.inattend = nil
+	}
+}
+
+// capabilities returns the capabilities that the client declares.
+func (o *options) capabilities() params { return o.answerer.capabilities(o.server.Name) }
+
+// Limits of a request of 2026-07-28 for which the server requires input.
+const (
+	maxRounds = 10
+	maxInputs = 100 // in one round
+)
+
+// request sends a request, with the input that the server requires for it if that has an answer. It
+// may modify given.
 func (s *Session) request(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
+	m, err := s.attempt(ctx, method, given)
+	for range maxRounds {
+		if err != nil || !s.requiresInput(m.Result) || !s.provide(ctx, m.Result, given) {
+			break
+		}
+		m, err = s.send(ctx, method, given)
+	}
+	return m, err
+}
+
+// requiresInput reports whether a result asks for a retry with input.
+func (s *Session) requiresInput(result []byte) bool {
+	return s.era == eraStateless && jsontext.Text(jsontext.Member(result, "resultType")) == "input_required"
+}
+
+// provide adds the input that a result asks for to the parameters of the retry (2026-07-28
+// basic/patterns/mrtr). It returns false if there is no answer to a part of it, or an error, for which
+// a retry has no place.
+func (s *Session) provide(ctx context.Context, result []byte, given params) bool {
+	if !s.answerer.answers(s.server.Name) {
+		return false
+	}
+	responses := map[string]json.RawMessage{}
+	for key, one := range jsontext.Members(jsontext.Member(result, "inputRequests")) {
+		m, err := jsonrpc.Read(one)
+		if err != nil || len(responses) == maxInputs {
+			return false
+		}
+		r, ok := s.answerer.reply(ctx, s.server.Name, m)
+		if !ok || r.Result == nil {
+			return false
+		}
+		responses[key] = r.Result
+	}
+	delete(given, "inputResponses")
+	delete(given, "requestState")
+	if len(responses) > 0 {
+		given["inputResponses"] = responses
+	}
+	if state := jsontext.Member(result, "requestState"); state != nil {
+		given["requestState"] = json.RawMessage(state)
+	}
+	return true
+}
+
+// attempt sends a request, again in a new session if the server has ended the session (2025-11-25
+// basic/transports, "Session Management"). It may modify given.
+func (s *Session) attempt(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	if _, ended := s.program().Ended(); ended {
 		return jsonrpc.Message{}, s.exited()
 	}
@@ -230,10 +318,10 @@ func (s *Session) request(ctx context.Context, method string, given params) (jso
 func (s *Session) send(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	s.asked++
 	if s.era == eraStateless {
-		meta := params{
+		meta := map[string]any{
 			"io.modelcontextprotocol/protocolVersion":    statelessVersion,
 			"io.modelcontextprotocol/clientInfo":         s.clientInfo(),
-			"io.modelcontextprotocol/clientCapabilities": params{},
+			"io.modelcontextprotocol/clientCapabilities": s.capabilities(),
 		}
 		if more, ok := given["_meta"].(map[string]any); ok {
 			maps.Copy(meta, more)
@@ -354,7 +442,10 @@ func (s *Session) Listen(ctx context.Context) error {
 }
 
 // Close ends the session.
-func (s *Session) Close() { s.conn.close() }
+func (s *Session) Close() {
+	s.stopAttending()
+	s.conn.close()
+}
 
 // answers parses raw and returns the response to the request with an id, which is JSON. A
 // server may have spelled the id as the other type. ok is false if there is none; m is then
@@ -383,8 +474,8 @@ func stray(m jsonrpc.Message, id string) string {
 }
 
 // reply returns the response to a request from the server, or "" if there is none to send.
-// It answers ping and rejects everything else.
-func (o *options) reply(raw []byte) string {
+// It answers ping and what the agent has answers to, and rejects everything else.
+func (o *options) reply(ctx context.Context, raw []byte) string {
 	m, ok := parseOne(raw)
 	if o.refusal == "" || !ok || !m.IsRequest() {
 		return ""
@@ -392,7 +483,14 @@ func (o *options) reply(raw []byte) string {
 	if m.Method == "ping" {
 		return string(jsonrpc.Answer(m.ID, params{}))
 	}
-	return string(jsonrpc.Refuse(m.ID, jsonrpc.MethodNotFound, o.refusal))
+	r, ok := o.answerer.reply(ctx, o.server.Name, m)
+	switch {
+	case !ok:
+		return string(jsonrpc.Refuse(m.ID, jsonrpc.MethodNotFound, o.refusal))
+	case r.Result == nil:
+		return string(jsonrpc.Refuse(m.ID, r.Code, r.Message))
+	}
+	return string(jsonrpc.Answer(m.ID, r.Result))
 }
 
 // parseOne parses raw and reports whether it is a valid message other than a batch.

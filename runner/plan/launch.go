@@ -51,6 +51,9 @@ func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string, early 
 		if a.Executor == evidence.ExecutorMock {
 			t.describe(&in)
 		}
+		if len(t.Answers) > 0 {
+			in.Answers = &input.Answers{URL: container.Models + input.AnswersPath, Kinds: t.Answers.Kinds()}
+		}
 		stdin, err := json.Marshal(in)
 		l.Process.Args = []string{container.Guest, "agent", a.Executor}
 		l.Stdin = stdin

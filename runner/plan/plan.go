@@ -158,7 +158,7 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 		Workspace: cmp.Or(isolation.Workspace, "tmpfs"),
 		Timeout:   cmp.Or(c.Timeout, task.Timeout), FirstEvent: task.FirstEvent,
 		Agent:   agent,
-		Graders: task.Graders, Commands: task.Commands, Checkpoints: task.Checkpoints,
+		Graders: task.Graders, Commands: task.Commands, Answers: task.Answers, Checkpoints: task.Checkpoints,
 		Hooks:   planHooks(e.Hooks),
 		Trigger: task.Trigger != nil,
 	}

@@ -71,6 +71,10 @@ func printed(t *Trial) string {
 	for _, s := range t.Servers {
 		p.server(s, t.Isolated())
 	}
+	kinds := t.Answers.Kinds()
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		p.entry("answers", "to %s of %s", strings.Join(kinds[name], ", "), name)
+	}
 	for _, g := range t.Graders {
 		p.entry("grader", "%s (%s)", g.Name, g.Type)
 		if container, ok := t.GraderContainerOf(g.Name); ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/answer"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/cmdmock"
@@ -59,6 +60,7 @@ type Trial struct {
 
 	Checkpoints []eval.ResolvedCheckpoint `json:"checkpoints,omitempty"`
 	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // mocked in the agent's container
+	Answers     answer.Table              `json:"answers,omitempty"`       // to requests of servers
 	// Trigger is set for trigger tests, which are run once.
 	Trigger bool `json:"trigger_test,omitempty"`
 }
@@ -66,9 +68,9 @@ type Trial struct {
 // Isolated reports whether the trial runs in containers.
 func (t *Trial) Isolated() bool { return t.Network != sandbox.NetworkNone }
 
-// AsksRunner reports whether the agent connects to [sandbox.ModelHost], for models or mocked
-// commands.
-func (t *Trial) AsksRunner() bool { return t.Models != nil || len(t.Commands) > 0 }
+// AsksRunner reports whether the agent connects to [sandbox.ModelHost], for models, mocked commands
+// or answers to servers.
+func (t *Trial) AsksRunner() bool { return t.Models != nil || len(t.Commands)+len(t.Answers) > 0 }
 
 // TakesTurns reports whether the trial may have more than one turn.
 func (t *Trial) TakesTurns() bool {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
@@ -57,6 +58,7 @@ type endpoints struct {
 	proxy     *proxy.Proxy
 	models    *gateway.Gateway // nil if there are no models
 	commands  *commands
+	answers   *answers
 	addresses map[string]string // addresses of servers for the agent, by name
 	outlet    *egress.Proxy     // nil if the agent has no egress
 	serving   sync.WaitGroup
@@ -70,6 +72,7 @@ func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *ga
 		recording: s.recording,
 		models:    models,
 		commands:  &commands{recording: s.recording, workspace: s.sandbox.Layout(sandbox.Agent).Workspace},
+		answers:   &answers{recording: s.recording},
 	}
 	for _, up := range s.servers.up {
 		e.servers = append(e.servers, up.proxied)
@@ -202,6 +205,8 @@ func (e *endpoints) handlerFor(place sandbox.Endpoint) http.Handler {
 		switch {
 		case r.URL.Path == cmdmock.Path && len(e.plan.Commands) > 0:
 			e.commands.ServeHTTP(w, r)
+		case r.URL.Path == input.AnswersPath && len(e.plan.Answers) > 0:
+			e.answers.ServeHTTP(w, r)
 		case gateway == nil:
 			http.NotFound(w, r)
 		default:

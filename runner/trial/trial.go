@@ -154,6 +154,8 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 		if err := judgeScript(s); err != nil {
 			return err
 		}
+	} else {
+		e.answers.finish()
 	}
 	if err := (collector{s}).collect(ctx); err != nil {
 		return err

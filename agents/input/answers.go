@@ -1,0 +1,50 @@
+package input
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// Kinds of requests that a server makes of its client, as the client's capabilities have them.
+const (
+	KindElicitation = "elicitation"
+	KindSampling    = "sampling"
+	KindRoots       = "roots"
+)
+
+// Kinds lists the kinds of requests that can be answered.
+func Kinds() []string { return []string{KindElicitation, KindSampling, KindRoots} }
+
+// KindOf returns the kind of a request of a server, or "" for any other method.
+func KindOf(method string) string {
+	i := slices.Index([]string{"elicitation/create", "sampling/createMessage", "roots/list"}, method)
+	if i < 0 {
+		return ""
+	}
+	return Kinds()[i]
+}
+
+// Answers says which requests of servers have an answer. An agent gets it from the runner, which
+// checks the request and records the answer.
+type Answers struct {
+	URL   string              `json:"url"`   // for a [Question]
+	Kinds map[string][]string `json:"kinds"` // of requests, by server
+}
+
+// AnswersPath is the path of Answers.URL, relative to the gateway's.
+const AnswersPath = "/.answer"
+
+// Question is a request of a server. An agent posts it to get the [Reply].
+type Question struct {
+	Server string          `json:"server"`
+	Kind   string          `json:"kind"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// Reply is the answer to a request of a server: a result, or an error if that is nil.
+type Reply struct {
+	Result  json.RawMessage `json:"result,omitempty"`
+	Code    int             `json:"code,omitempty"`
+	Message string          `json:"message,omitempty"`
+	Unmet   string          `json:"unmet,omitempty"` // how the request violates its schema; empty if it does not
+}

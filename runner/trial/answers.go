@@ -1,0 +1,96 @@
+package trial
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/waza-isolate/waza/agents/input"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
+)
+
+// Limits of the questions of a trial.
+const (
+	maxQuestion  = 16 << 20 // bytes, as of a message to a built-in agent
+	maxQuestions = 10_000
+	maxShownText = 1 << 10 // bytes of a request in an event
+)
+
+// answers answers requests of servers, for which a built-in agent asks, and records them.
+type answers struct {
+	*recording
+
+	mu    sync.Mutex
+	given int    // guarded by mu
+	unmet string // how the first wrong request violates its schema; guarded by mu
+}
+
+// ServeHTTP answers a question. It is not trusted: any program in the agent's container may ask.
+func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, err := readQuestion(r)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("cannot be answered: %v", err), http.StatusBadRequest)
+		return
+	}
+	reply, ok := a.answer(q)
+	if !ok {
+		http.Error(w, "the agent has asked for more answers than it may", http.StatusTooManyRequests)
+		return
+	}
+	a.acted.Store(true)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(reply)
+}
+
+func readQuestion(r *http.Request) (q input.Question, err error) {
+	if r.Method != http.MethodPost {
+		return q, errors.New("only POST is answered")
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxQuestion+1))
+	switch {
+	case err != nil:
+		return q, err
+	case len(body) > maxQuestion:
+		return q, fmt.Errorf("it is larger than %d bytes", maxQuestion)
+	}
+	return q, jsontext.Unmarshal(body, &q)
+}
+
+// answer returns the answer to a question and records it. It reports whether that was within the
+// limits.
+func (a *answers) answer(q input.Question) (input.Reply, bool) {
+	reply := a.plan.Answers.Reply(q)
+	said := string(reply.Result)
+	if reply.Result == nil {
+		said = fmt.Sprintf("error %d: %s", reply.Code, reply.Message)
+	}
+	event := evidence.Event{
+		Kind: evidence.EventAnswer, Where: text.Shorten(q.Server, maxShownText),
+		Message: text.Shorten(q.Kind+" "+string(q.Params), maxShownText) + " is answered " + text.Shorten(said, maxShownText),
+		Data:    map[string]any{"unmet": reply.Unmet != ""},
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.given++; a.given > maxQuestions || !a.shares.Agent.Take(2*evidence.CostOf([]byte(event.Message))) {
+		return reply, false
+	}
+	if a.unmet == "" {
+		a.unmet = reply.Unmet
+	}
+	a.rec.Event(event)
+	return reply, true
+}
+
+// finish fails the trial if a request of a server violated its schema.
+func (a *answers) finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.unmet != "" {
+		a.blame(evidence.ClassFail, evidence.ReasonServer, a.unmet)
+	}
+}
