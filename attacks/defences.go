@@ -236,6 +236,10 @@ func offline() Defence {
 	return without(leakyBuild, "what is about to fetch asks whether it may", "Offline")
 }
 
+func onlySpans() Defence {
+	return without(leakyBuild, "only what was replaced is the mark of a secret", "OnlySpans")
+}
+
 func redaction() Defence {
 	return without(leakyBuild, "secrets are redacted from everything written", "Redaction")
 }

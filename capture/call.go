@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -21,13 +22,14 @@ import (
 // in the Tool field.
 type call struct {
 	evidence.Call
-	method  string
-	waiting bool   // for the client to retry with input
-	asTask  bool   // the request asks to run as a task (2025-11-25)
-	ended   int64  // frame that ended it; 0 if there is none
-	expired bool   // its session had ended
-	named   string // the id of the tool use that the client puts into the request
-	early   bool   // when it was made, no list on record told whether there is the tool
+	method     string
+	waiting    bool     // for the client to retry with input
+	asTask     bool     // the request asks to run as a task (2025-11-25)
+	ended      int64    // frame that ended it; 0 if there is none
+	expired    bool     // its session had ended
+	named      string   // the id of the tool use that the client puts into the request
+	namedMarks []string // names of secrets in the name of what a read asks for
+	early      bool     // when it was made, no list on record told whether there is the tool
 }
 
 func (k *call) note(f evidence.Frame, kind string) { k.noteWhy(f, kind, "") }
@@ -74,10 +76,11 @@ func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 		k = &call{method: m.Method, Call: evidence.Call{
 			Server: f.Server, Conn: f.Conn, ID: bytes.Clone(m.ID.Raw),
 			Tool: jsontext.Text(params[nameKey(m.Method)]), Arguments: bytes.Clone(arguments(params)),
-			Start: f.Time, RequestFrame: f.Seq,
+			Start: f.Time, RequestFrame: f.Seq, Marks: secret.Within(f.Raw, f.Spans, "params", "arguments"),
 		}}
 		_, k.asTask = params["task"]
 		k.named = namedUse(params)
+		k.namedMarks = marked(secret.Within(f.Raw, f.Spans, "params"), nameKey(m.Method))
 		c.keep(f, k)
 		if isRetry(params) {
 			k.note(f, NoteRoundUnknown)
@@ -100,6 +103,7 @@ func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 		k.wrong(f, m.Odd)
 	}
 	k.ResponseFrame, k.Result, k.Error = f.Seq, f.Result(m.Result), bytes.Clone(m.Error)
+	k.ResultMarks = secret.Names(f.Spans)
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)
@@ -196,6 +200,11 @@ func rounds(server, conn, method, tool string, arguments, state json.RawMessage)
 	}
 }
 
+// marked returns the names of secrets in a member.
+func marked(marks map[string][]string, member string) []string {
+	return slices.Concat(marks[member], marks[""])
+}
+
 // likeness is equal for calls of one tool with equal arguments.
 type likeness struct {
 	server, tool string
@@ -221,7 +230,7 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 		value, _ = jsontext.Parse(k.Arguments) // they are part of JSON
 		form = jsontext.Form(value)
 	}
-	like := likeness{k.Server, k.Tool, sha256.Sum256([]byte(form))}
+	like := likeness{k.Server, k.Tool, sha256.Sum256([]byte(form + marksForm(k.Marks)))}
 	if k.SameAs = c.first[like]; k.SameAs == 0 {
 		c.first[like] = k.Seq
 	}
@@ -244,7 +253,7 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 	}
 	k.ReadOnly = tool.readOnly
 	switch {
-	case f.Redacted > 0 || tool.redacted:
+	case f.Redacted > 0 && len(f.Spans) == 0 || len(k.Marks) > 0 || tool.redacted:
 		k.unchecked("a secret was taken out of the arguments or the schema")
 	case len(k.Arguments) > maxArguments:
 		k.unchecked("the arguments are too large")
@@ -259,6 +268,14 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 			k.unchecked(why)
 		}
 	}
+}
+
+// marksForm distinguishes marks from the same asterisks, and from marks of other secrets.
+func marksForm(marks map[string][]string) string {
+	if len(marks) == 0 {
+		return ""
+	}
+	return "\x00" + jsontext.Encode(marks)
 }
 
 // hindsight sets what a later list says of the tool of a call that was made before any list.
@@ -335,6 +352,7 @@ type Read struct {
 	Name         string // the resource's URI, or the prompt's name
 	Outcome      evidence.Outcome
 	RequestFrame int64
+	Marks        []string // names of secrets that were replaced in Name
 }
 
 // ServerRequest is a request of a server to its client, sent as a message or as input that it requires
@@ -371,7 +389,7 @@ func (k *call) read() Read {
 	if k.method == methodGetPrompt {
 		kind = ReadPrompt
 	}
-	return Read{Kind: kind, Server: k.Server, Name: k.Tool, Outcome: k.Outcome, RequestFrame: k.RequestFrame}
+	return Read{Kind: kind, Server: k.Server, Name: k.Tool, Outcome: k.Outcome, RequestFrame: k.RequestFrame, Marks: k.namedMarks}
 }
 
 // nameKey returns the parameter that names the target of a request.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -84,7 +85,7 @@ func (c *collector) frame(f evidence.Frame) {
 	case f.RedactedEnvelope && fromServer: // a call does not come from a server, and an answer without its id is none
 		c.noise(f, NoteRedacted)
 	case f.RedactedEnvelope:
-		c.gap(f, "a secret in its id, its method or its tool's name was redacted")
+		c.gap(f, fmt.Sprintf("%s in its id, its method or its tool's name was redacted", secret.Describe(envelopeNames(f))))
 	}
 	switch {
 	case f.Truncated > 0:
@@ -149,6 +150,15 @@ func (c *collector) heard(f evidence.Frame) {
 func (c *collector) noise(f evidence.Frame, kind string) {
 	c.catalog(f).blind = f.Seq
 	c.note(f, kind)
+}
+
+// envelopeNames returns the names of the secrets in a message's id, method or tool. Frames of older runs
+// have none.
+func envelopeNames(f evidence.Frame) []string {
+	all := secret.Within(f.Raw, f.Spans)
+	of := slices.Concat(marked(all, "id"), marked(all, "method"), secret.Within(f.Raw, f.Spans, "params")["name"])
+	slices.Sort(of)
+	return slices.Compact(of)
 }
 
 // tooMany reports whether a message has too many values to be read.

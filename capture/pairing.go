@@ -44,8 +44,7 @@ func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidenc
 		p.call = append(p.call, none)
 	}
 	for _, call := range calls {
-		form, _ := jsontext.Canonical(call.Arguments)
-		p.input = append(p.input, form)
+		p.input = append(p.input, inputForm(call.Arguments, call.Marks))
 	}
 	p.exact()
 	for i, t := range reported {

@@ -28,6 +28,8 @@ type Use struct {
 	Result    evidence.Result
 	OK        bool // it succeeded
 	Failed    bool // it failed; of a builtin use neither may be known
+
+	Marks map[string][]string // in its arguments, as of an [evidence.Call]
 }
 
 // FullName returns the tool's name with its server's before it, as upstream waza writes an MCP
@@ -56,6 +58,7 @@ func (p *Pairing) Uses() []Use {
 			own = append(own, Use{
 				Source: source(t.name), ID: t.id, Reported: i + 1, Tool: t.name,
 				Arguments: t.arguments, Result: evidence.NewResult(t.result), OK: t.success != nil && *t.success, Failed: t.success != nil && !*t.success,
+				Marks: t.marks,
 			})
 		}
 	}
@@ -69,6 +72,7 @@ func (p *Pairing) Uses() []Use {
 		use := Use{
 			Source: "mcp:" + call.Server, Call: call, Reported: places[i], Tool: call.Tool,
 			Arguments: call.Arguments, Result: call.Result, OK: call.Outcome == evidence.OutcomeOK, Failed: call.Outcome.Failed(),
+			Marks: call.Marks,
 		}
 		all = append(all, use)
 	}
@@ -149,7 +153,8 @@ type reportedUse struct {
 	result    json.RawMessage // likewise
 	success   *bool           // likewise
 	means     Resolution
-	form      string // canonical input; empty if that is not JSON
+	form      string // canonical input, with its marks; empty if that is not JSON
+	marks     map[string][]string
 }
 
 // reportedUses lists the tool uses of a transcript: each start, with the end that has its id.
@@ -160,7 +165,7 @@ func reportedUses(catalogs map[string][]string, transcript []evidence.Transcript
 		switch event.Type {
 		case "tool.execution_start":
 			open[event.ToolCallID] = len(reported)
-			reported = append(reported, reportedUse{id: event.ToolCallID, name: event.ToolName, arguments: event.Arguments})
+			reported = append(reported, reportedUse{id: event.ToolCallID, name: event.ToolName, arguments: event.Arguments, marks: event.Marks})
 		case "tool.execution_complete":
 			i, ok := open[event.ToolCallID]
 			if !ok {
@@ -176,9 +181,18 @@ func reportedUses(catalogs map[string][]string, transcript []evidence.Transcript
 	}
 	for i, means := range Resolve(catalogs, names...) {
 		reported[i].means = means
-		reported[i].form, _ = jsontext.Canonical(reported[i].input())
+		reported[i].form = inputForm(reported[i].input(), reported[i].marks)
 	}
 	return reported
+}
+
+// inputForm returns the canonical form of arguments, with their marks, or "" if they are not JSON.
+func inputForm(arguments json.RawMessage, marks map[string][]string) string {
+	form, _ := jsontext.Canonical(arguments)
+	if form == "" {
+		return ""
+	}
+	return form + marksForm(marks)
 }
 
 // input returns the reported arguments, or an empty object for null.

@@ -74,6 +74,11 @@ type Call struct {
 	// given up is not a failure.
 	Incident int `json:"incident,omitempty"`
 
+	// Marks has the names of secrets that were replaced in the arguments, by argument, and under "" those
+	// that may be in any. ResultMarks has those in the answer.
+	Marks       map[string][]string `json:"-"`
+	ResultMarks []string            `json:"-"`
+
 	// Origin is whether a model asked for the call. If so, Turn is the number of the model
 	// call whose response did, and ToolUse the ID of the tool use in it, which Google's
 	// models do not provide.

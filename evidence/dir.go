@@ -15,6 +15,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waza-isolate/waza/evidence/secret"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Names of the files in a trial's directory.
@@ -89,6 +92,50 @@ func (d Dir) Events() ([]Event, error) { return collect[Event](d, EventsFile) }
 // Transcript reads transcript.jsonl. It returns an empty transcript if there is none.
 func (d Dir) Transcript() ([]TranscriptEvent, error) {
 	return collectIfThere[TranscriptEvent](d, TranscriptFile)
+}
+
+// MarkedTranscript is like [Dir.Transcript], and tells where secrets were replaced, which are the spans of
+// the file.
+func (d Dir) MarkedTranscript(spans []secret.Span) ([]TranscriptEvent, error) {
+	if len(spans) == 0 {
+		return d.Transcript()
+	}
+	lines, err := collectIfThere[markedEvent](d, TranscriptFile)
+	events, offset := make([]TranscriptEvent, len(lines)), 0
+	for i, line := range lines {
+		var own []secret.Span
+		for _, p := range spans {
+			if p.At < offset+len(line.text) && offset < p.At+p.Bytes {
+				own = append(own, secret.Span{At: p.At - offset, Bytes: p.Bytes, Secrets: p.Secrets})
+			}
+		}
+		events[i], offset = line.event(own), offset+len(line.text)
+	}
+	return events, err
+}
+
+// markedEvent is a line of a transcript with its text.
+type markedEvent struct {
+	TranscriptEvent
+	text []byte
+}
+
+func (e *markedEvent) UnmarshalJSON(line []byte) error {
+	e.text = line
+	return jsontext.Unmarshal(line, &e.TranscriptEvent)
+}
+
+// event returns the event with the spans of its line.
+func (e markedEvent) event(spans []secret.Span) TranscriptEvent {
+	line := bytes.TrimRight(e.text, "\r\n")
+	e.Marks = secret.Within(line, spans, "arguments")
+	if names := secret.Within(line, spans)["tool_name"]; names != nil {
+		if e.Marks == nil {
+			e.Marks = map[string][]string{}
+		}
+		e.Marks[""] = append(e.Marks[""], names...)
+	}
+	return e.TranscriptEvent
 }
 
 // ModelCalls reads models.jsonl line by line. The file does not exist if no model was

@@ -72,4 +72,7 @@ type TranscriptEvent struct {
 	Success    *bool           `json:"success,omitempty"`
 	ToolResult json.RawMessage `json:"tool_result,omitempty"`
 	Usage      *dialect.Usage  `json:"usage,omitempty"`
+
+	// Marks is as of a [Call], and has secrets in ToolName under "". [Dir.MarkedTranscript] sets it.
+	Marks map[string][]string `json:"-"`
 }

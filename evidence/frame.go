@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -70,8 +71,10 @@ type Frame struct {
 	Secrets map[string]int `json:"secrets,omitempty"`
 	// RedactedEnvelope reports that a secret was replaced in the message's id, method or
 	// tool name, so that it is unknown what was called.
-	RedactedEnvelope bool      `json:"redacted_envelope,omitempty"`
-	Synthetic        Synthetic `json:"synthetic,omitempty"`
+	RedactedEnvelope bool `json:"redacted_envelope,omitempty"`
+	// Spans are the replaced spans in Raw. Frames of older runs have none.
+	Spans     []secret.Span `json:"spans,omitempty"`
+	Synthetic Synthetic     `json:"synthetic,omitempty"`
 	// Sender is who opened the conversation; see [Frame.OfAgent].
 	Sender Sender `json:"sender,omitempty"`
 	// Side is the only side that saw the message, if the other saw a changed message or
@@ -141,6 +144,7 @@ func (f Frame) write(w io.Writer, secrets *secret.Set, limit int) (found secret.
 		all := secret.Found{Spans: f.Redacted, Secrets: maps.Clone(f.Secrets), Envelope: f.RedactedEnvelope}
 		all.Add(found)
 		rest.Truncated, rest.Redacted, rest.Secrets, rest.RedactedEnvelope = f.Truncated+over, all.Spans, all.Secrets, all.Envelope
+		rest.Spans = append(slices.Clip(f.Spans), found.Where...)
 		return rest
 	})
 	found.Add(ofPeer)
@@ -183,6 +187,7 @@ func writeLine(w io.Writer, secrets *secret.Set, limit int, head []byte, payload
 			return all, err
 		}
 		all.Add(found)
+		all.Where = append(all.Where, found.Where...)
 		over += left
 	}
 	end, err := Marshal(tail(all, over))

@@ -37,8 +37,7 @@ type Recorder struct {
 	seq   int64               // guarded by mu
 	err   error               // guarded by mu
 
-	redacted map[string]secret.Found   // by file; guarded by mu
-	inTrees  map[string]map[string]int // by file, for files that are trees; guarded by mu
+	redacted map[string]Redaction // by file; guarded by mu
 }
 
 // Create creates dir, which must not contain evidence, reserves disk space for the files
@@ -95,7 +94,7 @@ func (r *Recorder) Frame(f Frame) int64 {
 	}
 	f.Seq, f.Time = r.seq, r.clock.Now()
 	found, err := f.write(r.out, r.secrets, r.limit)
-	r.noteRedactedLocked(FramesFile, found, nil)
+	r.noteRedactedLocked(FramesFile, found, nil, nil)
 	_ = r.out.WriteByte('\n') // a failure is reported by Flush
 	r.noteLocked(errors.Join(err, r.out.Flush()))
 	return f.Seq
@@ -108,7 +107,7 @@ func (r *Recorder) Event(e Event) {
 	defer r.mu.Unlock()
 	e.Time = r.clock.Now()
 	line, found, err := cleanLine(e, r.secrets.CutJSON)
-	r.noteRedactedLocked(EventsFile, found, nil)
+	r.noteRedactedLocked(EventsFile, found, nil, nil)
 	if err == nil {
 		_, err = r.files[EventsFile].Write(line)
 	}
@@ -130,7 +129,7 @@ func (r *Recorder) modelCallLocked(c ModelCall) error {
 	}
 	out := bufio.NewWriterSize(file, 64<<10)
 	found, err := c.write(out, r.secrets, r.limit)
-	r.noteRedactedLocked(ModelsFile, found, nil)
+	r.noteRedactedLocked(ModelsFile, found, nil, nil)
 	_ = out.WriteByte('\n') // a failure is reported by Flush
 	return errors.Join(err, out.Flush())
 }
@@ -147,7 +146,7 @@ func (r *Recorder) Observed(all []Observed) error {
 		if made, found, err = cleanLine(o, r.secrets.CutJSON); err != nil {
 			break
 		}
-		r.noteRedacted(ObservedFile, found, nil)
+		r.noteRedacted(ObservedFile, found, nil, nil)
 		if _, err = out.Write(made); err != nil {
 			break
 		}
@@ -155,14 +154,10 @@ func (r *Recorder) Observed(all []Observed) error {
 	return r.note(errors.Join(err, out.Close()))
 }
 
-// Step records a step. Its Ask and Answer are JSON. The Ask is not redacted: it comes from
-// a grader's config, which is also in trial.json, and graders find their answer by it.
+// Step records a step without secrets. Its Ask and Answer are JSON.
 func (r *Recorder) Step(s Step) error {
-	answer, found := r.secrets.JSON(s.Answer)
-	failure, inError := r.secrets.Bytes([]byte(s.Error))
-	found.Add(inError)
-	s.Answer, s.Error = answer, string(failure)
-	r.noteRedacted(StepsFile, found, nil)
+	s, found := s.Cleaned(r.secrets)
+	r.noteRedacted(StepsFile, found, nil, nil)
 	line, err := Marshal(s)
 	if err != nil {
 		return r.note(err)
@@ -177,15 +172,20 @@ func (r *Recorder) Step(s Step) error {
 	return explained(err)
 }
 
-// WriteTranscript writes e to out as a line of transcript.jsonl without secrets.
-func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent) error {
+// WriteTranscript writes e to out as a line of transcript.jsonl without secrets. The line begins at an offset
+// of the file. If e was made of a text in which secrets were replaced already, from has their spans.
+func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent, offset int, from []secret.Span) (n int, err error) {
 	line, found, err := cleanLine(e, r.secrets.JSON)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	r.noteRedacted(TranscriptFile, found, nil)
-	_, err = out.Write(line)
-	return err
+	var marks secret.Marks
+	for _, p := range append(found.Where, secret.Kept(string(line), from)...) {
+		p.At += offset
+		marks.Add("", false, p)
+	}
+	r.noteRedacted(TranscriptFile, found, marks, nil)
+	return out.Write(line)
 }
 
 // cleanLine returns v as a line of JSON without secrets, and what was replaced.
@@ -230,7 +230,12 @@ func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 		return nil, err
 	}
 	out := secret.NewWriter(r.secrets, file)
-	return redactedFile{out, func() { r.noteRedacted(filepath.ToSlash(name), out.Found(), nil) }}, nil
+	return redactedFile{out, func() {
+		var marks secret.Marks
+		found := out.Found()
+		marks.Add("", false, found.Where...)
+		r.noteRedacted(filepath.ToSlash(name), found, marks, nil)
+	}}, nil
 }
 
 // Tree creates a file of the trial for a tar archive, in which secrets are replaced by
@@ -241,7 +246,7 @@ func (r *Recorder) Tree(name string) (io.WriteCloser, error) {
 		return nil, err
 	}
 	out := secret.NewTarWriter(r.secrets, file)
-	return redactedFile{out, func() { r.noteRedacted(name, out.Found(), out.Files()) }}, nil
+	return redactedFile{out, func() { r.noteRedacted(name, out.Found(), out.Marks(), out.Files()) }}, nil
 }
 
 // redactedFile is a file of a trial whose writer removes secrets.
@@ -282,29 +287,36 @@ type Redaction struct {
 	// Files counts the spans in the files of a tree by name, as returned by
 	// [secret.TarWriter.Files].
 	Files map[string]int `json:"files,omitempty"`
+	// Marks tells where they stood: in files of a tree, in texts of trial.json, named by their keys,
+	// or else in the file. Files whose lines have spans of their own have no marks here, nor have those of older runs.
+	Marks secret.Marks `json:"marks,omitempty"`
 }
 
 // noteRedacted adds to what was replaced in a file of the trial.
-func (r *Recorder) noteRedacted(name string, found secret.Found, files map[string]int) {
+func (r *Recorder) noteRedacted(name string, found secret.Found, marks secret.Marks, files map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.noteRedactedLocked(name, found, files)
+	r.noteRedactedLocked(name, found, marks, files)
 }
 
-func (r *Recorder) noteRedactedLocked(name string, found secret.Found, files map[string]int) {
-	if found.Spans == 0 {
+func (r *Recorder) noteRedactedLocked(name string, found secret.Found, marks secret.Marks, files map[string]int) {
+	if found.Spans+len(marks) == 0 {
 		return
 	}
 	if r.redacted == nil {
-		r.redacted = map[string]secret.Found{}
-		r.inTrees = map[string]map[string]int{}
+		r.redacted = map[string]Redaction{}
 	}
-	all := r.redacted[name]
+	have := r.redacted[name]
+	all := secret.Found{Spans: have.Spans, Secrets: have.Secrets}
 	all.Add(found)
-	r.redacted[name] = all
-	if len(files) > 0 {
-		r.inTrees[name] = files
+	have.Spans, have.Secrets = all.Spans, all.Secrets
+	for _, m := range marks {
+		have.Marks.Add(m.In, m.Name, m.Span)
 	}
+	if len(files) > 0 {
+		have.Files = files
+	}
+	r.redacted[name] = have
 }
 
 // Redacted returns what was replaced in the trial's files so far, by name. Open text and
@@ -313,8 +325,8 @@ func (r *Recorder) Redacted() map[string]Redaction {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make(map[string]Redaction, len(r.redacted))
-	for name, found := range r.redacted {
-		all[name] = Redaction{found.Spans, maps.Clone(found.Secrets), maps.Clone(r.inTrees[name])}
+	for name, one := range r.redacted {
+		all[name] = Redaction{one.Spans, maps.Clone(one.Secrets), maps.Clone(one.Files), slices.Clone(one.Marks)}
 	}
 	return all
 }
@@ -352,8 +364,8 @@ func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
 			return explained(err)
 		}
 	}
-	for name, found := range r.redacted {
-		to.noteRedactedLocked(name, found, nil)
+	for name, one := range r.redacted {
+		to.noteRedactedLocked(name, secret.Found{Spans: one.Spans, Secrets: one.Secrets}, nil, nil)
 	}
 	to.seq = r.seq
 	return nil

@@ -19,6 +19,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
+type (
+	marked = secret.Mark
+	span   = secret.Span
+)
+
 // Whatever is recorded is recorded without secrets, and counted by file and by secret.
 func TestRedacted(t *testing.T) {
 	secrets := &secret.Set{}
@@ -42,22 +47,42 @@ func TestRedacted(t *testing.T) {
 	log, errLog := r.ServerLog("it")
 	out, errTree := r.Tree(WorkspaceFile)
 	reported, errReported := r.Raw(TranscriptFile)
+	_, errEvent := r.WriteTranscript(reported, TranscriptEvent{Type: "assistant.message", Content: secret}, 0, nil)
 	if err := errors.Join(errLog, errTree, errReported, write(log, secret[:5]), write(log, secret[5:]+secret), log.Close(),
-		write(out, tree.String()), out.Close(), r.WriteTranscript(reported, TranscriptEvent{Type: "assistant.message", Content: secret}), reported.Close(), r.Close()); err != nil {
+		write(out, tree.String()), out.Close(), errEvent, reported.Close(), r.Close()); err != nil {
 		t.Fatal(err)
 	}
-	count := func(spans int) Redaction { return Redaction{Spans: spans, Secrets: map[string]int{"it/TOKEN": spans}} }
+	count := func(spans int, marks ...marked) Redaction {
+		return Redaction{Spans: spans, Secrets: map[string]int{"it/TOKEN": spans}, Marks: marks}
+	}
+	at := func(in string, offset int) marked {
+		return marked{In: in, Span: span{At: offset, Bytes: len(secret), Secrets: []string{"it/TOKEN"}}}
+	}
+	inTree := count(1, at("notes", 0))
+	inTree.Files = map[string]int{"notes": 1}
 	want := map[string]Redaction{
 		FramesFile:          {Spans: 6, Secrets: map[string]int{"it/TOKEN": 5}},
 		EventsFile:          count(3),
 		ModelsFile:          count(3),
 		StepsFile:           count(2),
-		"servers/it.stderr": count(2),
-		TranscriptFile:      count(1),
-		WorkspaceFile:       {Spans: 1, Secrets: map[string]int{"it/TOKEN": 1}, Files: map[string]int{"notes": 1}},
+		"servers/it.stderr": count(2, at("", 0), at("", len(secret))),
+		TranscriptFile:      count(1, at("", len(`{"type":"assistant.message","content":"`))),
+		WorkspaceFile:       inTree,
 	}
 	if diff := cmp.Diff(want, r.Redacted()); diff != "" {
 		t.Errorf("(-want +recorded):\n%s", diff)
+	}
+	var frames [][]span
+	for f, err := range dir.Frames() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames = append(frames, f.Spans)
+	}
+	name := []string{"it/TOKEN"}
+	first := []span{{At: 11, Bytes: 16, Secrets: name}, {At: 28, Bytes: 16, Secrets: name}, {At: 45, Bytes: 15}}
+	if diff := cmp.Diff([][]span{first, nil, {{At: 10, Bytes: 16, Secrets: name}}}, frames); diff != "" {
+		t.Errorf("spans of frames (-want +recorded):\n%s", diff)
 	}
 	err := filepath.WalkDir(string(dir), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

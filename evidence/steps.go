@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
@@ -27,6 +28,17 @@ type Step struct {
 	Ask    json.RawMessage `json:"ask"`              // the whole request, by which graders find their answer
 	Answer json.RawMessage `json:"answer,omitempty"` // depends on Kind, such as [ProgramAnswer]
 	Error  string          `json:"error,omitempty"`  // why there is no answer
+	Spans  []secret.Span   `json:"spans,omitempty"`  // where secrets stood in Answer
+}
+
+// Cleaned returns s without secrets in its answer and its error, and what was replaced. The Ask is kept: it
+// comes from a grader's config, which is also in trial.json, and graders find their answer by it.
+func (s Step) Cleaned(secrets *secret.Set) (Step, secret.Found) {
+	answer, found := secrets.JSON(s.Answer)
+	failure, inError := secrets.Bytes([]byte(s.Error))
+	s.Answer, s.Error, s.Spans = answer, string(failure), found.Where
+	found.Add(inError)
+	return s, found
 }
 
 // ProgramAsk asks to run a grader's program: a command, or assertions evaluated by a

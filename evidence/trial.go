@@ -134,6 +134,12 @@ const (
 	ResponderError     = "error"         // no usable answer
 )
 
+// Texts of trial.json that marks are in.
+const (
+	TextEarlierOutput = "earlier_output"
+	TextFinalOutput   = "final_output"
+)
+
 // Executors of an eval that are not the name of an adapter.
 const (
 	ExecutorMock    = "mock"

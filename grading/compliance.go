@@ -254,8 +254,14 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	if gap != nil { // the answer to a call without one may be missing
 		calls = filter(all, func(call evidence.Call) bool { return !unanswered(call) })
 	}
-	sel := c.selection(calls)
+	selected, secret := c.clear(calls)
+	r.lacks(secret)
+	sel := c.selection(selected)
 	failed := c.Errors.sort(calls)
+	r.lacks(c.Errors.removed(all))
+	if secret != nil && gap == nil {
+		sel.atBest(c.threshold())
+	}
 	if gap != nil {
 		sel.atBest(c.threshold())
 		if c.Errors != nil && c.Errors.Recovery != nil {

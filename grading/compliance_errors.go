@@ -64,6 +64,16 @@ func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft 
 	return all, soft, nil
 }
 
+// removed returns an error if a secret was removed from a result that may read like an error, where that counts.
+func (r *ErrorRules) removed(calls []evidence.Call) error {
+	for _, call := range calls {
+		if r != nil && r.Soft == "count" && call.Outcome == evidence.OutcomeOK && len(call.ResultMarks) > 0 {
+			return removed(errEvidence, call.ResultMarks, "the answer to "+describeCall(call))
+		}
+	}
+	return nil
+}
+
 // succeeded reports whether a call had the expected outcome, so that it can match an
 // expected call.
 func (r *ErrorRules) succeeded(call evidence.Call) bool {

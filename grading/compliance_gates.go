@@ -75,9 +75,9 @@ func (c *ComplianceConfig) allGates(s *subject, sel selection, calls, all []evid
 		{name: "schema.max_unknown_tools", severity: failIf(schema.MaxUnknownTools != nil), expects: noMore(schema.MaxUnknownTools, "calls of tools that their server had not listed"),
 			judge: func(g *gate) error { return schema.unknown(g, all) }},
 		{name: "resources", severity: failIf(c.Resources.checks()), expects: "requests for the resources named, and none rejected",
-			judge: func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource, sel.partial); return nil }},
+			judge: func(g *gate) error { return c.reads(g, s, c.Resources, capture.ReadResource, sel.partial) }},
 		{name: "prompts", severity: failIf(c.Prompts.checks()), expects: "requests for the prompts named, and none rejected",
-			judge: func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt, sel.partial); return nil }},
+			judge: func(g *gate) error { return c.reads(g, s, c.Prompts, capture.ReadPrompt, sel.partial) }},
 		{name: "server_requests", severity: failIf(len(requests.Expect)+len(requests.Reject) > 0), expects: "servers to make the requests named, and none rejected",
 			judge: func(g *gate) error { c.requested(g, s, sel.partial); return nil }},
 		{name: "rug_pull", severity: failIf(c.RugPull == failIt), expects: "no server to change what it says of a tool",
@@ -220,6 +220,9 @@ func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 	}
 	for _, call := range known {
 		if call.Known != nil && call.Valid == nil {
+			if err := argumentsRemoved(call); err != nil {
+				return err
+			}
 			return fmt.Errorf("%w: the input schema of %s of %s cannot be read", errEvidence, quote(call.Tool), call.Server)
 		}
 	}
@@ -271,8 +274,13 @@ func listed(calls []evidence.Call) error {
 
 // reads checks that expected resources or prompts were read successfully, unless some may be missing,
 // and that rejected ones were not requested.
-func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string, partial bool) {
+func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string, partial bool) error {
 	reads := filter(s.reads, func(read capture.Read) bool { return read.Kind == kind && c.inScope(read.Server) })
+	for _, read := range reads {
+		if len(read.Marks) > 0 {
+			return removed(errSpoilt, read.Marks, fmt.Sprintf("the name of the %s that frame %d asks for", kind, read.RequestFrame))
+		}
+	}
 	named := func(p match.Tool) []capture.Read {
 		return filter(reads, func(read capture.Read) bool { return p.Matches(read.Name) })
 	}
@@ -294,6 +302,7 @@ func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string,
 			g.add(nil, expected, "there was none. Asked for: %s", list(distinct(reads, func(read capture.Read) string { return read.Name })))
 		}
 	}
+	return nil
 }
 
 func describeReads(reads []capture.Read) string {

@@ -120,7 +120,7 @@ func (c *DiffConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, f := range c.ExpectedFiles {
-		content := files.read(&r, "path", f.Path)
+		content := s.readFile(&r, files, f.Path)
 		if f.Snapshot != "" {
 			c.compare(&r, f, content)
 		}
@@ -139,6 +139,8 @@ func (c *DiffConfig) grade(s *subject) (report, error) {
 func (c *DiffConfig) compare(r *report, f ExpectedFile, content checkedText) {
 	want := string(c.snapshots[c.snapshot(f)])
 	switch {
+	case content.removed != nil:
+		r.lacks(content.removed)
 	case content.unread:
 		r.check("snapshot", false, "Could not compare %s with %s.", content.what, quote(f.Snapshot))
 	case want == content.text:

@@ -73,15 +73,23 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, p := range c.MustExist {
+		if err := s.nameRemoved(path.Clean(p)); err != nil {
+			r.lacks(err)
+			continue
+		}
 		exists, not := files.exists(p)
 		r.check("must_exist", exists, "Expected %s to exist; %s.", quote(p), not)
 	}
 	for _, p := range c.MustNotExist {
+		if err := s.nameRemoved(path.Clean(p)); err != nil {
+			r.lacks(err)
+			continue
+		}
 		found := files[path.Clean(p)]
 		r.check("must_not_exist", found == nil, "Expected %s not to exist; there is %s.", quote(p), found)
 	}
 	for _, pattern := range c.ContentPatterns {
-		content := files.read(&r, "path", pattern.Path)
+		content := s.readFile(&r, files, pattern.Path)
 		content.matches(&r, "must_match", pattern.MustMatch...)
 		content.matchesNone(&r, "must_not_match", pattern.MustNotMatch...)
 	}

@@ -66,6 +66,9 @@ func (c *JSONSchemaConfig) grade(s *subject) (report, error) {
 	if err := s.kept(evidence.GapFinalOutput); err != nil {
 		return report{}, err
 	}
+	if err := s.outputRemoved(false); err != nil {
+		return report{}, err
+	}
 	var r report
 	value, err := outputValue(s.trial.FinalOutput, c.ExtractJSON)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 )
 
 // Limits of what a judge is shown, in bytes. Longer texts are cut in the middle.
@@ -51,9 +52,16 @@ func (s *subject) questions(q judgement) (all []evidence.JudgeAsk, leftOut int, 
 	if err := s.seen(q.servers...); err != nil {
 		return nil, 0, err
 	}
-	calls, leftOut := showCalls(filter(s.calls, func(call evidence.Call) bool {
+	if err := s.outputRemoved(false); err != nil {
+		return nil, 0, err
+	}
+	made := filter(s.calls, func(call evidence.Call) bool {
 		return len(q.servers) == 0 || slices.Contains(q.servers, call.Server)
-	}))
+	})
+	if err := shownRemoved(made); err != nil {
+		return nil, 0, err
+	}
+	calls, leftOut := showCalls(made)
 	exhibits := []exhibit{
 		{"the task that the agent was given", cutMiddle(s.trial.Prompt, maxShownText)},
 		{"the agent's final output", cutMiddle(s.trial.FinalOutput, maxShownText)},
@@ -120,6 +128,9 @@ func showCalls(calls []evidence.Call) (text string, leftOut int) {
 func (s *subject) showConversation() (string, error) {
 	if s.transcriptGap != nil {
 		return "", s.transcriptGap
+	}
+	if spans := s.marks(evidence.TranscriptFile).Spans("", false); len(spans) > 0 {
+		return "", removed(errSpoilt, secret.Names(spans), "the transcript")
 	}
 	events, _ := s.transcript()
 	var lines []string
@@ -221,6 +232,9 @@ const pairOrders = 2
 // both orders. In the first order A is the baseline's.
 func (s *subject) pairQuestions(q judgement) ([]evidence.JudgeAsk, error) {
 	if err := s.kept(evidence.GapFinalOutput); err != nil {
+		return nil, err
+	}
+	if err := s.outputRemoved(false); err != nil {
 		return nil, err
 	}
 	base := s.trial.Baseline

@@ -58,6 +58,11 @@ func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 	gap := s.builtinsKnown(true)
 	// A skill that could not be loaded was not invoked, as upstream waza has it.
 	uses := filter(s.uses, func(use capture.Use) bool { return use.Source == capture.SourceSkill && !use.Failed })
+	for _, use := range uses {
+		if names := slices.Concat(use.Marks["skill"], use.Marks[""]); len(names) > 0 {
+			gap = cmp.Or(gap, removed(errSpoilt, names, "the name of a skill"))
+		}
+	}
 	q := sequence{
 		key: "required_skills", mode: strings.TrimSuffix(c.Mode, "_match"), expected: c.RequiredSkills,
 		is:   func(k int, use capture.Use) bool { return skillName(use) == c.RequiredSkills[k] },

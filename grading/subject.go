@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/model/dialect"
 )
@@ -115,7 +116,7 @@ func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 		}
 		return nil, false
 	}
-	transcript, err := s.dir.Transcript()
+	transcript, err := s.dir.MarkedTranscript(s.marks(evidence.TranscriptFile).Spans("", false))
 	if err != nil {
 		s.transcriptGap = fmt.Errorf("%w: %s", errSpoilt, s.explain(err))
 	}
@@ -300,6 +301,9 @@ func (s *subject) answer(what, into any) error {
 		}
 		if step.Error != "" {
 			return fmt.Errorf("%w: %s", errEvidence, step.Error)
+		}
+		if len(step.Spans) > 0 && ask.Kind != evidence.StepProgram {
+			return removed(errEvidence, secret.Names(step.Spans), "the answer to what this grader asked")
 		}
 		if err := json.Unmarshal(step.Answer, into); err != nil {
 			return fmt.Errorf("%w: %s: the answer to grader %q cannot be read: %v", errEvidence, evidence.StepsFile, ask.Grader, err)

@@ -50,11 +50,12 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 	if c.Turns == allTurns {
 		text = s.trial.EarlierOutput + text
 	}
-	output := checkedText{what: "the output", text: text, cased: " in this case"}
-	anyCase := checkedText{what: "the output", text: strings.ToLower(text), fold: true}
+	removed := s.outputRemoved(c.Turns == allTurns)
+	output := checkedText{what: "the output", text: text, cased: " in this case", removed: removed}
+	anyCase := checkedText{what: "the output", text: strings.ToLower(text), fold: true, removed: removed}
 	anyCase.contains(&r, "contains", c.Contains...)
 	anyCase.lacks(&r, "not_contains", c.NotContains...)
-	if len(c.ContainsAny) > 0 {
+	if len(c.ContainsAny) > 0 && !r.lacks(removed) {
 		r.check("contains_any", slices.ContainsFunc(c.ContainsAny, anyCase.has), "Expected the output to contain one of %s; it contains none.", list(c.ContainsAny))
 	}
 	output.contains(&r, "contains_cs", c.ContainsCS...)
@@ -74,6 +75,8 @@ type checkedText struct {
 	fold   bool   // case does not count, and text is in lower case
 	cased  string // behind a string in a sentence: that case counts
 	shown  bool   // a sentence shows the text that lacks something
+
+	removed error // a secret was removed from the text, so that no check of it has an answer
 }
 
 func (p checkedText) has(s string) bool {
@@ -127,6 +130,9 @@ func (p checkedText) matchesNone(r *report, key string, banned ...string) {
 // look counts one check of a checkedText.
 func (p checkedText) look(r *report, key string, holds bool, expected, wanted, found string) {
 	switch {
+	case p.removed != nil:
+		r.lacks(p.removed)
+		return
 	case p.unread && p.why == "":
 		r.check(key, false, "Could not look for %s in %s.", quote(wanted), p.what)
 		return

@@ -29,14 +29,20 @@ var (
 // workspace maps paths to the wanted entries of a workspace.
 type workspace map[string]*entry
 
-// read checks that a file can be read, and returns its content.
-func (w workspace) read(r *report, key, name string) checkedText {
-	file := w[path.Clean(name)]
+// readFile checks that a file can be read, and returns its content.
+func (s *subject) readFile(r *report, w workspace, name string) checkedText {
+	clean := path.Clean(name)
+	file := w[clean]
 	why := file.unread()
 	p := checkedText{what: quote(name), unread: why != ""}
-	r.check(key, !p.unread, "Expected to read %s; %s.", p.what, why)
+	if p.removed = s.nameRemoved(clean); p.removed != nil {
+		r.lacks(p.removed)
+		return p
+	}
+	r.check("path", !p.unread, "Expected to read %s; %s.", p.what, why)
 	if !p.unread {
 		p.text = string(file.content)
+		p.removed = removedAt(s.marks(evidence.WorkspaceFile).Spans(clean, false), p.text, quote(name))
 	}
 	return p
 }

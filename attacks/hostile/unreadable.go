@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ func unreadableActs() map[string]act {
 		part.Leased:          {tool: holdLease},
 		"unfit-workspace":    {agent: overfill},
 		"unreadable-message": {agent: sayTwice},
+		part.WrittenMarks: {agent: writeMarks, tool: func(context.Context) []part.Word {
+			return []part.Word{{Attack: part.WrittenMarks, Detail: stars}}
+		}},
 	}
 }
 
@@ -62,6 +66,16 @@ func overfill(context.Context) []part.Word {
 		_ = file.Close()
 	}
 	return nil
+}
+
+// stars looks like the mark of a secret.
+var stars = strings.Repeat("*", len(part.Unsaid))
+
+// writeMarks writes marks wherever a grader looks.
+func writeMarks(ctx context.Context) []part.Word {
+	_ = os.WriteFile(filepath.Join(workspace, part.WrittenMarks), []byte(stars), 0o600)
+	_, err := call(ctx, victim, stars)
+	return []part.Word{tell(part.WrittenMarks, agent, err), {Attack: part.WrittenMarks, Detail: stars}}
 }
 
 // sayTwice sends a message with a key that is there twice.

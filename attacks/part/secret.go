@@ -7,5 +7,12 @@ const (
 	Token     = "TOKEN"
 )
 
+// WrittenMarks is the attack by asterisks, and the file that has them; Unsaid is what is asked for in their
+// place.
+const (
+	WrittenMarks = "written-marks"
+	Unsaid       = "what-was-asked-for"
+)
+
 // Secret returns the secret of one server of a run, by the run's nonce.
 func Secret(run string) string { return "only-for-evil/" + run + `+"quoted" & <marked>` }

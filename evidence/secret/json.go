@@ -120,8 +120,9 @@ type jsonWalk struct {
 	spans    []Span // to come
 	all      []jsonSpan
 	envelope bool
-	path     []string // current key of each open object
-	open     []byte   // the open brackets, '{' and '['
+	path     []string                              // current key of each open object
+	open     []byte                                // the open brackets, '{' and '['
+	each     func(p Span, path []string, key bool) // gets the spans in place of all; may be nil
 }
 
 // next moves on by one string, number or bracket, and reports whether there was one.
@@ -153,7 +154,7 @@ func (w *jsonWalk) next() bool {
 		for w.at < len(w.doc) && strings.IndexByte("+-.0123456789eE", w.doc[w.at]) >= 0 {
 			w.at++
 		}
-		if w.take(from, w.at, true) {
+		if w.take(from, w.at, false, true) {
 			w.envelope = w.envelope || w.inEnvelope()
 		}
 	}
@@ -167,10 +168,10 @@ func (w *jsonWalk) text(from, to int, key bool) {
 		w.path[len(w.path)-1] = jsontext.Word(w.doc[from-1 : to+1])
 	}
 	envelope := !key && w.inEnvelope()
-	if (key || envelope && w.path[len(w.path)-1] == "method") && isWord(inside) {
+	if w.each == nil && (key || envelope && w.path[len(w.path)-1] == "method") && isWord(inside) {
 		return
 	}
-	if w.take(from, to, false) {
+	if w.take(from, to, key, false) {
 		w.envelope = w.envelope || envelope
 	}
 }
@@ -180,7 +181,7 @@ func (w *jsonWalk) text(from, to int, key bool) {
 const minInNumber = 8
 
 // take notes the spans in doc[from:to], and reports whether there are any.
-func (w *jsonWalk) take(from, to int, number bool) (any bool) {
+func (w *jsonWalk) take(from, to int, key, number bool) (any bool) {
 	for len(w.spans) > 0 && w.spans[0].end() <= from {
 		w.spans = w.spans[1:]
 	}
@@ -190,6 +191,10 @@ func (w *jsonWalk) take(from, to int, number bool) (any bool) {
 		}
 		begin := max(p.At, from)
 		part := Span{begin, min(p.end(), to) - begin, p.Secrets}
+		if w.each != nil {
+			w.each(part, w.path, key)
+			continue
+		}
 		if number && part.Bytes < min(minInNumber, to-from) {
 			continue
 		}

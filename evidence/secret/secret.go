@@ -112,7 +112,7 @@ type Found struct {
 	Spans int
 	// Secrets counts the spans by secret name; nil if none has a name.
 	Secrets map[string]int
-	// Where lists the spans, of a whole text only: of more than a thousand, the last reaches to the end.
+	// Where lists the spans. Of more than a thousand, the last reaches to the end of the text.
 	Where []Span
 	// Envelope reports that a secret was in the id or method of a JSON-RPC message, or in
 	// the name of the called tool.
@@ -122,7 +122,7 @@ type Found struct {
 // maxWhere is the maximum number of spans that [Found.Where] lists.
 const maxWhere = 1000
 
-// Add adds the counts of other.
+// Add adds the counts of other, which may be of another text.
 func (f *Found) Add(other Found) {
 	f.Spans += other.Spans
 	f.Envelope = f.Envelope || other.Envelope
@@ -149,12 +149,42 @@ func (f *Found) note(p Span, size int) {
 		return
 	}
 	last := &f.Where[maxWhere-1]
-	last.Bytes = size - last.At
-	for _, name := range p.Secrets {
-		if !slices.Contains(last.Secrets, name) {
-			last.Secrets = append(slices.Clip(last.Secrets), name)
-		}
+	last.Bytes = max(size-last.At, last.Bytes)
+	last.Secrets = Names(append(slices.Clip(f.Where[maxWhere-1:]), p))
+}
+
+// Names returns the names of the secrets that stood in spans, sorted.
+func Names(spans []Span) []string {
+	var all []string
+	for _, p := range spans {
+		all = append(all, p.Secrets...)
 	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Kept returns the spans of a text that was made of a text with other spans and has its marks still: each row
+// of asterisks that is as long as the shortest of these. Without such a span there is none, whatever the
+// text has.
+func Kept(text string, of []Span) (spans []Span) {
+	if len(of) == 0 {
+		return nil
+	}
+	shortest := slices.MinFunc(of, func(a, b Span) int { return a.Bytes - b.Bytes }).Bytes
+	var found Found
+	for at := 0; at < len(text); {
+		row := len(text[at:]) - len(strings.TrimLeft(text[at:], string(mark)))
+		if row >= max(shortest, 1) {
+			found.note(Span{at, row, Names(of)}, len(text))
+		}
+		at += row
+		next := strings.IndexByte(text[at:], mark)
+		if next < 0 {
+			break
+		}
+		at += next
+	}
+	return found.Where
 }
 
 // spans returns the spans of all secrets in b, in order. Secrets that overlap are one span, with

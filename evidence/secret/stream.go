@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 )
@@ -19,6 +20,7 @@ type Writer struct {
 	secrets *secrets // with which matcher was made; guarded by mu
 	matcher *matcher // nil as long as there are no secrets; guarded by mu
 	at      int      // offset of held for matcher; guarded by mu
+	before  int      // bytes before those that matcher has read; guarded by mu
 	held    []byte   // guarded by mu
 	ahead   []match  // guarded by mu
 	covered int      // offset up to which bytes belong to counted secrets; guarded by mu
@@ -30,11 +32,11 @@ func NewWriter(set *Set, out io.WriteCloser) *Writer {
 	return &Writer{set: set, out: out}
 }
 
-// Found returns the counts so far.
+// Found returns what was replaced so far.
 func (w *Writer) Found() Found {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Found{Spans: w.found.Spans, Secrets: maps.Clone(w.found.Secrets)}
+	return Found{Spans: w.found.Spans, Secrets: maps.Clone(w.found.Secrets), Where: slices.Clone(w.found.Where)}
 }
 
 // Write redacts p after any buffered bytes.
@@ -43,11 +45,12 @@ func (w *Writer) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	if now := w.set.find(); now != w.secrets { // secrets were added
 		w.secrets, w.ahead = now, nil
-		w.covered, w.at = max(0, w.covered-w.at), 0
+		w.covered, w.before, w.at = max(0, w.covered-w.at), w.before+w.at, 0
 		w.matcher = newMatcher(now.finder, false, func(m match) { w.ahead = append(w.ahead, m) })
 		w.matcher.write(w.held)
 	}
 	if w.matcher == nil {
+		w.before += len(p)
 		return w.out.Write(p)
 	}
 	w.held = append(w.held, p...)
@@ -80,10 +83,9 @@ func (w *Writer) flushLocked(to int) error {
 	w.coverLocked(done, w.covered)
 	for _, m := range w.ahead[:next] {
 		if m.start >= w.covered {
-			w.found.Spans++
-			for _, name := range w.secrets.values[m.of].names {
-				w.found.count(name, 1)
-			}
+			w.found.note(Span{w.before + m.start, m.end - m.start, w.secrets.values[m.of].names}, math.MaxInt)
+		} else if last := len(w.found.Where) - 1; last >= 0 {
+			w.found.Where[last].Bytes = max(w.found.Where[last].Bytes, w.before+m.end-w.found.Where[last].At)
 		}
 		if m.end > w.covered {
 			cover(done[m.start-w.at : min(m.end, to)-w.at])

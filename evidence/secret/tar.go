@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"path"
 
 	"github.com/waza-isolate/waza/internal/tree"
 )
@@ -31,6 +32,7 @@ type TarWriter struct {
 
 	found Found
 	files map[string]int
+	marks Marks
 }
 
 // NewTarWriter returns a TarWriter that writes to out. Close closes out.
@@ -62,6 +64,10 @@ func (w *TarWriter) Found() Found { return w.found }
 // thousand files with secrets.
 func (w *TarWriter) Files() map[string]int { return w.files }
 
+// Marks returns where secrets stood: in the content and in the name of files, and in other texts of their
+// headers as in their name. Files are named as in Files.
+func (w *TarWriter) Marks() Marks { return w.marks }
+
 // copy redacts a tar. It returns write errors; what cannot be read as a tar is copied too.
 func (w *TarWriter) copy(from io.Reader, out io.Writer) error {
 	to, raw := &failing{w: out}, &recorded{in: from}
@@ -90,16 +96,24 @@ func (w *TarWriter) header(e tree.Entry, head []byte, to io.Writer) (name string
 		_, _ = to.Write(head)
 		return e.Name
 	}
+	var spans []Span
+	blank := func(text string) string {
+		clean, found := w.set.Bytes([]byte(text))
+		w.found.Add(found)
+		spans = append(spans, found.Where...)
+		return string(clean)
+	}
 	for _, text := range []*string{&e.Name, &e.Linkname, &e.Uname, &e.Gname} {
-		*text = w.blank(*text)
+		*text = blank(*text)
 	}
 	for key, value := range e.PAXRecords {
 		if isField(key) { // the entry's field takes precedence
 			delete(e.PAXRecords, key)
 		} else {
-			e.PAXRecords[key] = w.blank(value)
+			e.PAXRecords[key] = blank(value)
 		}
 	}
+	w.marks.Add(path.Clean(fileName(e.Name)), true, spans...)
 	if clean, err := e.Head(); err == nil {
 		_, _ = to.Write(clean)
 	} else {
@@ -117,11 +131,8 @@ func isField(key string) bool {
 	return false
 }
 
-func (w *TarWriter) blank(text string) string {
-	clean, found := w.set.Bytes([]byte(text))
-	w.found.Add(found)
-	return string(clean)
-}
+// fileName returns the name by which a file is counted.
+func fileName(name string) string { return name[:min(len(name), maxFileName)] }
 
 // content redacts file content. name is empty for bytes outside of files.
 func (w *TarWriter) content(name string, from io.Reader, to io.Writer) {
@@ -130,7 +141,8 @@ func (w *TarWriter) content(name string, from io.Reader, to io.Writer) {
 	_ = out.Close()
 	found := out.Found()
 	w.found.Add(found)
-	name = name[:min(len(name), maxFileName)]
+	name = fileName(name)
+	w.marks.Add(path.Clean(name), false, found.Where...)
 	if _, known := w.files[name]; found.Spans > 0 && (known || len(w.files) < maxTarFiles) {
 		w.files[name] += found.Spans
 	}

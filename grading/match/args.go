@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -96,6 +97,22 @@ type Fit struct {
 
 // Full reports whether all constraints are satisfied.
 func (f Fit) Full() bool { return f.Satisfied == f.Total }
+
+// LooksAt returns the names of secrets in the arguments that a compares, of all that were replaced in a call's:
+// by argument, and under "" those that may be in any.
+func (a *Args) LooksAt(marks map[string][]string) (names []string) {
+	if a == nil || a.want == nil {
+		return nil
+	}
+	want, isObject := a.want.(object)
+	for argument, of := range marks {
+		if _, looks := want.index[argument]; looks || argument == "" || !isObject || want.rule != contains {
+			names = append(names, of...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // Check compares the arguments of a call with the expected ones. Omitted arguments are an
 // empty object. Arguments that are not an object only match if nothing is expected.

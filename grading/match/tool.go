@@ -118,6 +118,16 @@ func (e Expected) key() string {
 	return fmt.Sprint(keys, e.Min, e.Max)
 }
 
+// LooksAt is as [Args.LooksAt], of the targets whose tool a call is of.
+func (e Expected) LooksAt(c Call, marks map[string][]string) (names []string) {
+	for _, target := range e.Targets {
+		if target.Names(c.Server, c.Tool) {
+			names = append(names, target.Args.LooksAt(marks)...)
+		}
+	}
+	return names
+}
+
 // Takes reports whether c is of one of e's tools, with all arguments as e expects them.
 func (e Expected) Takes(c Call) bool {
 	given := decode(c.Arguments)

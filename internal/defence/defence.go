@@ -264,6 +264,9 @@ const (
 	// Redaction removes secrets from everything written. Without it they are stored on
 	// disk.
 	Redaction = true
+	// OnlySpans takes for the mark of a secret only what was marked. Without it asterisks that an agent or a
+	// server wrote are one too, and a check of a text that has them cannot fail.
+	OnlySpans = true
 )
 
 // Certificate ends a run before its first trial if one of its own attacks escapes the

@@ -227,10 +227,13 @@ func (t *Trial) writeTranscript() {
 	if err != nil {
 		t.t.Fatal(err)
 	}
+	offset := 0
 	for _, event := range t.transcript {
-		if err := t.WriteTranscript(out, event); err != nil {
+		n, err := t.WriteTranscript(out, event, offset, nil)
+		if err != nil {
 			t.t.Fatal(err)
 		}
+		offset += n
 	}
 	if err := out.Close(); err != nil {
 		t.t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/files"
@@ -100,7 +101,7 @@ func (c collector) convertTranscript(source transcript.Source) {
 	if c.plan.Agent.Output != plan.OutputTranscript {
 		return
 	}
-	c.record.FinalOutput = messages[:min(len(messages), maxFinal)]
+	c.record.FinalOutput, c.outputOf = messages[:min(len(messages), maxFinal)], c.marksIn(source.From)
 	silent := err == nil || errors.Is(err, errNoEvents) || errors.Is(err, errNoFile)
 	switch {
 	case len(messages) > maxFinal:
@@ -125,6 +126,7 @@ func (c collector) collectOutput(name string) {
 		c.record.FinalOutput, err = readHead(in)
 		return err
 	})
+	c.outputOf = c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(name, false)
 	switch {
 	case errors.Is(err, errTooLarge):
 		c.outputTooLarge()
@@ -296,8 +298,9 @@ func (c collector) writeConverted(source transcript.Source) (all string, err err
 	if err != nil {
 		return "", err
 	}
-	out, events := &bounded.Head{W: file, Limit: maxTranscript, Share: c.shares.Agent, Fail: errTooLarge}, 0
+	out, events, offset := &bounded.Head{W: file, Limit: maxTranscript, Share: c.shares.Agent, Fail: errTooLarge}, 0, 0
 	var messages strings.Builder
+	marked := c.marksIn(source.From)
 	err = c.readSource(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
 			if e.Type == evidence.AssistantMessage && e.Content != "" && messages.Len() <= maxFinal {
@@ -306,7 +309,9 @@ func (c collector) writeConverted(source transcript.Source) (all string, err err
 				}
 				messages.WriteString(e.Content)
 			}
-			return c.rec.WriteTranscript(out, e)
+			n, err := c.rec.WriteTranscript(out, e, offset, marked)
+			offset += n
+			return err
 		})
 		events = report.Events
 		return errors.Join(c.recordReading(source, report), err)
@@ -321,11 +326,22 @@ func (c collector) writeConverted(source transcript.Source) (all string, err err
 	return messages.String(), err
 }
 
+// outputFiles are the files of the agent's outputs, by the source of a transcript.
+var outputFiles = map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}
+
+// marksIn returns the spans of the source of a transcript.
+func (c collector) marksIn(from string) []secret.Span {
+	if name, isOutput := outputFiles[from]; isOutput {
+		return c.rec.Redacted()[name].Marks.Spans("", false)
+	}
+	return c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(path.Clean(from), false)
+}
+
 // readSource calls read with the agent's own transcript: stdout, stderr or a file of the
 // workspace. It is read from disk, since it may be larger than memory.
 func (c collector) readSource(from string, read func(io.Reader) error) error {
-	name, ofAgent := map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}[from]
-	if !ofAgent {
+	name, isOutput := outputFiles[from]
+	if !isOutput {
 		return fileInTree(c.file(evidence.WorkspaceFile), path.Clean(from), read)
 	}
 	file, err := os.Open(c.file(name))

@@ -91,7 +91,6 @@ func addStep(dir evidence.Dir, q grading.Question, answer evidence.JudgeAnswer, 
 	if err != nil {
 		return err
 	}
-	step.Error = secrets.String(step.Error)
-	step.Answer, _ = secrets.JSON(step.Answer)
+	step, _ = step.Cleaned(secrets)
 	return dir.AddStep(step)
 }

@@ -33,6 +33,7 @@ type recording struct {
 	acted    atomic.Bool     // the agent wrote something, asked a model or called a tool
 	sender   evidence.Sender // whose messages are recorded; empty for the agent
 	earlier  string          // the agent's output in the turns before the last
+	outputOf []secret.Span   // of the text that FinalOutput was made of, if secrets were replaced in that already
 	unsure   bool            // the class is the agent's only as long as no other cause of what is missing is found
 	midway   bool            // of a checkpoint: the agent goes on, so its output is not its final one
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
@@ -187,9 +188,11 @@ func (r *recording) redacted() evidence.Trial {
 		all.Add(found)
 		return asUTF8(cleaned)
 	}
-	for _, text := range []*string{&record.Prompt, &record.Signal, &record.EarlierOutput, &record.FinalOutput} {
+	for _, text := range []*string{&record.Prompt, &record.Signal} {
 		*text = clean(*text)
 	}
+	marks, found := r.cleanOutputs(&record)
+	all.Add(found)
 	record.Message = shortened(record.Message)
 	if responder := record.Responder; responder != nil {
 		own := *responder
@@ -211,14 +214,47 @@ func (r *recording) redacted() evidence.Trial {
 	for i, server := range record.Servers {
 		record.Servers[i].Image = clean(server.Image)
 	}
-	plan, found := secrets.JSON(record.Plan)
+	record.Plan, found = secrets.JSON(record.Plan)
 	all.Add(found)
-	record.Plan = plan
 	record.Redacted = r.rec.Redacted()
-	if all.Spans > 0 {
-		record.Redacted[evidence.TrialFile] = evidence.Redaction{Spans: all.Spans, Secrets: all.Secrets}
+	if all.Spans+len(marks) > 0 {
+		record.Redacted[evidence.TrialFile] = evidence.Redaction{Spans: all.Spans, Secrets: all.Secrets, Marks: marks}
 	}
 	return record
+}
+
+// cleanOutputs removes secrets from the agent's output, one of which may begin in the turns before the
+// last and end in that.
+func (r *recording) cleanOutputs(record *evidence.Trial) (marks secret.Marks, found secret.Found) {
+	last := len(record.EarlierOutput)
+	clean, found := r.o.Secrets.Bytes([]byte(record.EarlierOutput + record.FinalOutput))
+	spans := found.Where
+	for _, p := range secret.Kept(string(clean[last:]), r.outputOf) {
+		p.At += last
+		spans = append(spans, p)
+	}
+	slices.SortFunc(spans, func(a, b secret.Span) int { return a.At - b.At })
+	for _, text := range []struct {
+		name     string
+		of       *string
+		from, to int
+	}{
+		{evidence.TextEarlierOutput, &record.EarlierOutput, 0, last},
+		{evidence.TextFinalOutput, &record.FinalOutput, last, len(clean)},
+	} {
+		at, written := text.from, 0 // offsets in clean, and in the text as UTF-8
+		for _, p := range spans {
+			from, to := max(p.At, at), min(p.At+p.Bytes, text.to)
+			if from >= to {
+				continue
+			}
+			written += len(asUTF8(string(clean[at:from])))
+			marks.Add(text.name, false, secret.Span{At: written, Bytes: to - from, Secrets: p.Secrets})
+			written, at = written+to-from, to
+		}
+		*text.of = asUTF8(string(clean[text.from:text.to]))
+	}
+	return marks, found
 }
 
 // asUTF8 replaces invalid UTF-8 by U+FFFD, as encoding/json does.
