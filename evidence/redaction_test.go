@@ -48,7 +48,7 @@ func TestRedacted(t *testing.T) {
 	}
 	count := func(spans int) Redaction { return Redaction{Spans: spans, Secrets: map[string]int{"it/TOKEN": spans}} }
 	want := map[string]Redaction{
-		FramesFile:          {Spans: 6, Secrets: map[string]int{"it/TOKEN": 5}},
+		FramesOf("it"):      {Spans: 6, Secrets: map[string]int{"it/TOKEN": 5}},
 		EventsFile:          count(3),
 		ModelsFile:          count(3),
 		StepsFile:           count(2),
