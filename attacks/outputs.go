@@ -13,7 +13,6 @@ import (
 
 	"github.com/waza-isolate/waza/attacks/part"
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence"
 )
 
 // markOf matches the mark in a markup.
@@ -146,7 +145,7 @@ func hugeAttacks() []Attack {
 	for i := range all {
 		a := &all[i]
 		a.As, a.Promise = Both, InertOutput
-		a.Tried = func(s Scene) bool { return s.sizeOf(evidence.FramesFile) > 4*part.HugeText }
+		a.Tried = func(s Scene) bool { return int64(len(s.frames())) > 4*part.HugeText }
 	}
 	return all
 }

@@ -66,6 +66,16 @@ func (s Scene) File(name string) string {
 	return string(data)
 }
 
+// frames returns the content of the files of frames.
+func (s Scene) frames() string {
+	var b strings.Builder
+	names, _ := s.Dir.FrameFiles()
+	for _, name := range names {
+		b.WriteString(s.File(name))
+	}
+	return b.String()
+}
+
 // servers returns the text in the results of tools.
 func (s Scene) servers() string {
 	var b strings.Builder

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // site is the content of waza serve for a run.
@@ -65,7 +67,7 @@ func (s *site) visit(waza, dir, task string) (err error) {
 	run := "/runs/" + filepath.Base(dir)
 	trial := run + "/files/trials/" + task + "/1/"
 	v.pages("/?"+base.RawQuery, run+"/overview", run+"/servers", run+"/trial/"+task+"/1")
-	for _, file := range []string{"agent.stdout", "agent.stderr", "servers/evil.stderr", "frames.jsonl", "workspace.tar"} {
+	for _, file := range []string{"agent.stdout", "agent.stderr", "servers/evil.stderr", evidence.FramesOf("evil"), "workspace.tar"} {
 		v.file(trial + file)
 	}
 	return v.err

@@ -144,7 +144,7 @@ func unstopped(s Scene) (bool, string) {
 
 // unlisted reports whether a description changed without a recorded change.
 func unlisted(s Scene) (bool, string) {
-	said := strings.Contains(s.File(evidence.FramesFile), "version 2")
+	said := strings.Contains(s.frames(), "version 2")
 	reported := strings.Contains(s.File(evidence.CatalogsFile), `"description"`) && strings.Contains(s.File(evidence.CatalogsFile), `"what":"`+string(evidence.ChangedDescription)+`"`)
 	return said && !reported, fmt.Sprintf("listed anew: %v; recorded: %v", said, reported)
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +22,8 @@ import (
 // Names of the files in a trial's directory.
 const (
 	TrialFile      = "trial.json"
-	FramesFile     = "frames.jsonl"
+	FramesFile     = "frames.jsonl" // of older runs, which have one for all servers
+	FramesDir      = "frames"       // has a file for each server
 	CallsFile      = "calls.jsonl"
 	CatalogsFile   = "catalogs.jsonl"
 	EventsFile     = "events.jsonl"
@@ -59,22 +59,6 @@ func (d Dir) Trial() (Trial, error) { return readJSON[Trial](d, TrialFile) }
 
 // Verdicts reads verdicts.json.
 func (d Dir) Verdicts() (Verdicts, error) { return readJSON[Verdicts](d, VerdictsFile) }
-
-// Frames reads frames.jsonl in order. It stops at the first error, such as an incomplete
-// last line.
-func (d Dir) Frames() iter.Seq2[Frame, error] { return readLines[Frame](d, FramesFile) }
-
-// FramesFrom reads the frames with numbers from seq on, without reading those before.
-func (d Dir) FramesFrom(seq int64) iter.Seq2[Frame, error] {
-	return func(yield func(Frame, error) bool) {
-		from, err := offsetOf(d, FramesFile, func(f Frame) bool { return f.Seq >= seq })
-		if err != nil {
-			yield(Frame{}, err)
-			return
-		}
-		linesFrom[Frame](d, FramesFile, from, math.MaxInt64)(yield)
-	}
-}
 
 // Calls reads calls.jsonl. Large results are left in the file; see [Result].
 func (d Dir) Calls() ([]Call, error) { return collect[Call](d, CallsFile) }

@@ -6,7 +6,7 @@
 // The records, by file of a trial's directory:
 //
 //	trial.json        [Trial]: plan, times, how the agent ended
-//	frames.jsonl      [Frame]: every MCP message, with its bytes
+//	frames/NAME.jsonl [Frame]: every MCP message of server NAME, with its bytes
 //	calls.jsonl       [Call]: the tool calls in the frames, derived by grading
 //	catalogs.jsonl    [Catalog]: what each server listed, derived by grading
 //	models.jsonl      [ModelCall]: every request to a model, with its response

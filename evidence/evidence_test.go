@@ -51,10 +51,10 @@ func newRecorder(t *testing.T, secrets *secret.Set) (*Recorder, Dir) {
 func TestFramesAreNumberedWithoutGaps(t *testing.T) {
 	r, dir := newRecorder(t, nil)
 	var all sync.WaitGroup
-	for range 8 {
+	for i := range 8 {
 		all.Go(func() {
 			for range 50 {
-				r.Frame(Frame{Server: "s", Raw: []byte("{}")})
+				r.Frame(Frame{Server: string(rune('a' + i%3)), Raw: []byte("{}")})
 				r.Event(Event{Kind: "x"})
 			}
 		})
@@ -86,6 +86,41 @@ func TestFramesAreNumberedWithoutGaps(t *testing.T) {
 	}
 	if events, err := dir.Events(); want != 401 || err != nil || len(events) != 400 {
 		t.Errorf("%d frames, %d events, %v", want-1, len(events), err)
+	}
+}
+
+// A server that fills its file of frames leaves a gap of its own, and takes the room neither of other
+// servers nor of the agent.
+func TestFullFileOfFrames(t *testing.T) {
+	r, dir := newRecorder(t, nil)
+	r.half = 1 << 20
+	for range 100 {
+		r.Frame(Frame{Server: "noisy", Dir: ToClient, Raw: []byte(`"` + strings.Repeat(`\n`, 50_000) + `"`)})
+	}
+	if n := r.Frame(Frame{Server: "noisy", Dir: ToClient, Raw: make([]byte, 1<<20)}); n != 0 {
+		t.Errorf("frame %d is kept", n)
+	}
+	asked, quiet := r.Frame(Frame{Server: "noisy", Dir: ToServer, Raw: []byte("{}")}), r.Frame(Frame{Server: "quiet", Dir: ToClient, Raw: []byte("{}")})
+	if quiet != asked+1 || asked == 0 {
+		t.Errorf("frames %d and %d", asked, quiet)
+	}
+	if lost := r.Lost(); len(lost) != 1 || lost[GapFramesOf("noisy")] == nil {
+		t.Errorf("lost: %v", lost)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := int64(0)
+	for f, err := range dir.Frames() {
+		if last++; err != nil || f.Seq != last {
+			t.Fatalf("frame %d after %d, %v", f.Seq, last-1, err)
+		}
+	}
+	if last != quiet {
+		t.Errorf("%d frames, want %d", last, quiet)
+	}
+	if info, err := os.Stat(filepath.Join(string(dir), FramesOf("noisy"))); err != nil || info.Size() > r.half {
+		t.Errorf("%d bytes, %v", info.Size(), err)
 	}
 }
 
@@ -129,7 +164,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 
 func TestCloseTellsOfAFailedWrite(t *testing.T) {
 	r, _ := newRecorder(t, nil)
-	if err := r.files[FramesFile].Close(); err != nil {
+	r.Frame(Frame{})
+	if err := r.files[FramesOf("")].Close(); err != nil {
 		t.Fatal(err)
 	}
 	r.Frame(Frame{})
@@ -154,7 +190,7 @@ func TestATornLineIsAnError(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(string(dir), FramesFile)
+	path := filepath.Join(string(dir), FramesOf(""))
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +220,7 @@ func TestEveryCutIsSeen(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(string(dir), FramesFile)
+	path := filepath.Join(string(dir), FramesOf("s"))
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -87,43 +88,75 @@ func linesFrom[T any](d Dir, name string, offset, most int64) iter.Seq2[T, error
 
 // eachLine calls take with the records of [linesFrom], until take returns false.
 func eachLine[T any](d Dir, name string, begin, most int64, take func(T) bool) error {
-	file, err := Open(string(d), name)
+	lines, err := openLines[T](d, name, begin, most)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }()
-	if err := sizeUpTo(file, most); err != nil {
-		return err
-	}
-	if _, err := file.Seek(begin, io.SeekStart); err != nil {
-		return err
-	}
-	in := bufio.NewReaderSize(file, 1<<16)
-	offset := begin
-	for number := 1; ; number++ {
-		text, err := readLine(in, maxLine)
+	defer lines.close()
+	for {
+		v, err := lines.next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		var v T
-		if err == nil {
-			err = decodeLine(text, &v)
-		}
 		if err != nil {
-			where := fmt.Sprintf("line %d", number)
-			if begin > 0 {
-				where += fmt.Sprintf(" after byte %d", begin)
-			}
-			return fmt.Errorf("%s %s: %w", file.Name(), where, err)
+			return err
 		}
-		if large, ok := any(&v).(located); ok && len(text) > maxHeld {
-			large.readAt(line{d, name, offset, len(text)}, text)
-		}
-		offset += int64(len(text))
 		if !take(v) {
 			return nil
 		}
 	}
+}
+
+// lineReader reads the records of a file one by one.
+type lineReader[T any] struct {
+	dir           Dir
+	name          string
+	file          *os.File
+	in            *bufio.Reader
+	begin, offset int64
+	number        int // of the latest record, counting from 1
+}
+
+// openLines opens a file for [lineReader.next]; see [linesFrom].
+func openLines[T any](d Dir, name string, begin, most int64) (*lineReader[T], error) {
+	file, err := Open(string(d), name)
+	if err != nil {
+		return nil, err
+	}
+	err = sizeUpTo(file, most)
+	if err == nil {
+		_, err = file.Seek(begin, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &lineReader[T]{dir: d, name: name, file: file, in: bufio.NewReaderSize(file, 1<<16), begin: begin, offset: begin}, nil
+}
+
+func (r *lineReader[T]) close() { _ = r.file.Close() }
+
+// next returns the next record, or [io.EOF] after the last.
+func (r *lineReader[T]) next() (v T, err error) {
+	r.number++
+	text, err := readLine(r.in, maxLine)
+	if errors.Is(err, io.EOF) {
+		return v, io.EOF
+	}
+	if err == nil {
+		err = decodeLine(text, &v)
+	}
+	if err != nil {
+		where := fmt.Sprintf("line %d", r.number)
+		if r.begin > 0 {
+			where += fmt.Sprintf(" after byte %d", r.begin)
+		}
+		return v, fmt.Errorf("%s %s: %w", r.file.Name(), where, err)
+	}
+	if large, ok := any(&v).(located); ok && len(text) > maxHeld {
+		large.readAt(line{r.dir, r.name, r.offset, len(text)}, text)
+	}
+	r.offset += int64(len(text))
+	return v, nil
 }
 
 // collect reads all lines of a file of up to 1 GiB.

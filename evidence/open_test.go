@@ -121,12 +121,9 @@ func TestDirReadsFilesOnly(t *testing.T) {
 			}
 			return nil
 		},
-		evidence.FramesFile: func(d evidence.Dir) error {
-			for _, err := range d.Frames() {
-				return err
-			}
-			return nil
-		},
+		evidence.FramesFile:    firstFrame,
+		evidence.FramesDir:     firstFrame,
+		evidence.FramesOf("x"): firstFrame,
 	} {
 		outside := filepath.Join(t.TempDir(), "private")
 		dir := t.TempDir()
@@ -142,6 +139,13 @@ func TestDirReadsFilesOnly(t *testing.T) {
 			t.Errorf("%s: the link is gone", name)
 		}
 	}
+}
+
+func firstFrame(d evidence.Dir) error {
+	for _, err := range d.Frames() {
+		return err
+	}
+	return nil
 }
 
 func TestCheckPlain(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence/secret"
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/files"
 )
@@ -29,15 +27,25 @@ type Recorder struct {
 	dir     string
 	secrets *secret.Set
 	clock   *Clock
-	limit   int // maximum bytes stored of one frame
+	limit   int   // maximum bytes stored of one frame
+	half    int64 // maximum bytes of a server's frames in one direction
 
 	mu    sync.Mutex
 	files map[string]*os.File // by name, each from its first record on; guarded by mu
-	out   *bufio.Writer       // to frames, flushed after each; guarded by mu
+	out   *bufio.Writer       // to the file of a frame, flushed after each; guarded by mu
 	seq   int64               // guarded by mu
 	err   error               // guarded by mu
 
+	used map[way]int64    // bytes of frames; guarded by mu
+	lost map[string]error // by kind of gap; guarded by mu
+
 	redacted map[string]Redaction // by file; guarded by mu
+}
+
+// way is a direction of messages of one server.
+type way struct {
+	server string
+	dir    Direction
 }
 
 // Create creates dir, which must not contain evidence, reserves disk space for the files
@@ -47,21 +55,21 @@ func Create(dir string, secrets *secret.Set, clock *Clock) (*Recorder, error) {
 	if clock == nil {
 		clock = StartClock(time.Now())
 	}
-	if err := files.MakeDir(filepath.Join(dir, ServersDir)); err != nil {
-		return nil, explained(err)
+	for _, part := range []string{ServersDir, FramesDir} {
+		if err := files.MakeDir(filepath.Join(dir, part)); err != nil {
+			return nil, explained(err)
+		}
 	}
 	if err := reserveSpace(dir); err != nil {
 		return nil, err
 	}
-	r := &Recorder{dir: dir, secrets: secrets, clock: clock, limit: maxFrame, files: map[string]*os.File{}}
-	frames, err := r.fileLocked(FramesFile)
-	if err != nil {
-		return nil, explained(err)
+	r := &Recorder{
+		dir: dir, secrets: secrets, clock: clock, limit: maxFrame, half: MaxFrames / 2, files: map[string]*os.File{},
+		out: bufio.NewWriterSize(nil, 64<<10), used: map[way]int64{}, lost: map[string]error{},
 	}
 	if _, err := r.fileLocked(EventsFile); err != nil {
-		return nil, errors.Join(explained(err), frames.Close())
+		return nil, explained(err)
 	}
-	r.out = bufio.NewWriterSize(frames, 64<<10)
 	return r, nil
 }
 
@@ -84,20 +92,45 @@ func (r *Recorder) Now() time.Time { return r.clock.Now() }
 // Dir returns the trial's directory.
 func (r *Recorder) Dir() string { return r.dir }
 
-// Frame records f with the next number and the current time. It returns the number.
+// Frame records f with the next number and the current time. It returns the number, or 0 if the file
+// of the server's frames is full. That is a gap of this server alone.
 func (r *Recorder) Frame(f Frame) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	at := way{f.Server, f.Dir}
+	size := quoted(f.Raw) + frameCost
+	if r.used[at]+size > r.half {
+		r.lost[GapFramesOf(f.Server)] = fmt.Errorf("its file has no room for more, %d MiB each way", r.half>>20)
+		return 0
+	}
 	r.seq++
 	if !defence.RecordedFrames {
 		return r.seq
 	}
+	r.used[at] += size
 	f.Seq, f.Time = r.seq, r.clock.Now()
-	found, err := f.write(r.out, r.secrets, r.limit)
-	r.noteRedactedLocked(FramesFile, found, nil, nil)
-	_ = r.out.WriteByte('\n') // a failure is reported by Flush
-	r.noteLocked(errors.Join(err, r.out.Flush()))
+	r.noteLocked(r.frameLocked(f))
 	return f.Seq
+}
+
+func (r *Recorder) frameLocked(f Frame) error {
+	name := FramesOf(f.Server)
+	file, err := r.fileLocked(name)
+	if err != nil {
+		return err
+	}
+	r.out.Reset(file)
+	found, err := f.write(r.out, r.secrets, r.limit)
+	r.noteRedactedLocked(name, found, nil, nil)
+	_ = r.out.WriteByte('\n') // a failure is reported by Flush
+	return errors.Join(err, r.out.Flush())
+}
+
+// Lost returns why frames are missing, by kind of gap.
+func (r *Recorder) Lost() map[string]error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.lost)
 }
 
 // Event records e with the current time. Untrusted texts in it may have been shortened with
@@ -353,44 +386,39 @@ func (r *Recorder) Err() error {
 }
 
 // CopyTo copies the frames, model calls and events recorded so far into the empty files of
-// another recorder. It returns an error if they do not fit into share.
-func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
+// another recorder.
+func (r *Recorder) CopyTo(to *Recorder) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	to.mu.Lock()
 	defer to.mu.Unlock()
-	for _, name := range []string{FramesFile, EventsFile, ModelsFile} {
-		if err := copyInto(filepath.Join(to.dir, name), filepath.Join(r.dir, name), share); err != nil {
+	for name := range r.files {
+		if name == StepsFile {
+			continue
+		}
+		if err := r.copyFile(name, to); err != nil {
 			return explained(err)
 		}
 	}
 	for name, one := range r.redacted {
 		to.noteRedactedLocked(name, secret.Found{Spans: one.Spans, Secrets: one.Secrets}, nil, nil)
 	}
-	to.seq = r.seq
+	to.seq, to.used, to.lost = r.seq, maps.Clone(r.used), maps.Clone(r.lost)
 	return nil
 }
 
-func copyInto(to, from string, share *bounded.Budget) error {
-	in, err := os.Open(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+func (r *Recorder) copyFile(name string, to *Recorder) error {
+	in, err := os.Open(filepath.Join(r.dir, name))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	if info, err := in.Stat(); err != nil {
-		return err
-	} else if !share.Take(info.Size()) {
-		return fmt.Errorf("a copy of %s does not fit into the agent's share of the disk", filepath.Base(from))
-	}
-	out, err := files.Create(to, os.O_WRONLY|os.O_APPEND)
+	out, err := to.fileLocked(name)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return err
 }
 
 // Close syncs and closes the files, frees the reserved disk space, and returns all errors,

@@ -61,7 +61,7 @@ func TestRedacted(t *testing.T) {
 	inTree := count(1, at("notes", 0))
 	inTree.Files = map[string]int{"notes": 1}
 	want := map[string]Redaction{
-		FramesFile:          {Spans: 6, Secrets: map[string]int{"it/TOKEN": 5}},
+		FramesOf("it"):      {Spans: 6, Secrets: map[string]int{"it/TOKEN": 5}},
 		EventsFile:          count(3),
 		ModelsFile:          count(3),
 		StepsFile:           count(2),

@@ -99,7 +99,7 @@ func (p *place) read() (_ json.RawMessage, err error) {
 	if _, err := file.ReadAt(whole, p.offset); err != nil {
 		return nil, err
 	}
-	if p.file == FramesFile {
+	if holdsFrames(p.file) {
 		var f Frame
 		if err := f.UnmarshalJSON(whole); err != nil {
 			return nil, err

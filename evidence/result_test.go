@@ -39,7 +39,7 @@ func TestLargeResult(t *testing.T) {
 		if err != nil || len(calls) != 2 || !calls[0].Result.IsZero() || calls[1].Result.IsZero() {
 			t.Fatalf("%+v, %v", calls, err)
 		}
-		for file, result := range map[string]Result{FramesFile: call.Result, CallsFile: calls[1].Result} {
+		for file, result := range map[string]Result{FramesOf("s"): call.Result, CallsFile: calls[1].Result} {
 			if got, err := result.Raw(); err != nil || string(got) != raw {
 				t.Errorf("%s: %.40s, %v", file, got, err)
 			}

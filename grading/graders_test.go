@@ -113,7 +113,7 @@ func TestBehavior(t *testing.T) {
 		{"a torn transcript", torn, `{"max_tool_calls":9}`, cannotSay, 0, "transcript.jsonl line 1"},
 		{"a transcript with a gap", untold, `{"max_tool_calls":9}`, cannotSay, 0, "too large"},
 		{"that is not needed", torn, `{"max_mcp_calls":2}`, pass, 1, ""},
-		{"no frames", unseen, `{"max_mcp_calls":0}`, cannotSay, 0, "frames.jsonl: no such file"},
+		{"no frames", unseen, `{"max_mcp_calls":0}`, cannotSay, 0, "frames: no such file"},
 		{"frames with a gap", lost, `{"max_mcp_calls":9}`, cannotSay, 0, "disk full"},
 		{"no tokens without a model", s, `{"max_tokens":5}`, pass, 1, ""},
 		{"tokens that nothing tells", command, `{"max_tokens":5}`, cannotSay, 0, "its tokens are not known"},

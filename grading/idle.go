@@ -39,7 +39,9 @@ func Imagine(specs []evidence.GraderSpec, servers []string, calls []Imagined, ou
 	if err != nil {
 		return nil, err
 	}
-	for name, content := range map[string][]byte{evidence.FramesFile: frames, evidence.EventsFile: nil, evidence.WorkspaceFile: emptyTar} {
+	frames[evidence.EventsFile], frames[evidence.WorkspaceFile] = nil, emptyTar
+	err = os.Mkdir(filepath.Join(dir, evidence.FramesDir), 0o700)
+	for name, content := range frames {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	if err != nil {
@@ -49,9 +51,9 @@ func Imagine(specs []evidence.GraderSpec, servers []string, calls []Imagined, ou
 	return v.Verdicts, err
 }
 
-// framesOf returns the frames of calls, as the record has them.
-func framesOf(calls []Imagined) ([]byte, error) {
-	var lines bytes.Buffer
+// framesOf returns the frames of calls by file, as the record has them.
+func framesOf(calls []Imagined) (map[string][]byte, error) {
+	lines := map[string][]byte{}
 	for i, c := range calls {
 		request, err := evidence.Marshal(map[string]any{"jsonrpc": "2.0", "id": i + 1, "method": "tools/call", "params": map[string]any{"name": c.Tool, "arguments": c.Arguments}})
 		if err != nil {
@@ -64,10 +66,11 @@ func framesOf(calls []Imagined) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			lines.Write(append(line, '\n'))
+			name := evidence.FramesOf(f.Server)
+			lines[name] = append(append(lines[name], line...), '\n')
 		}
 	}
-	return lines.Bytes(), nil
+	return lines, nil
 }
 
 // Empty returns the graders without a check, which always pass.

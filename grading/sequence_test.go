@@ -38,7 +38,7 @@ func TestActionSequence(t *testing.T) {
 		{"as often as listed", builtin, config("any_order_match", `["edit_file","edit_file"]`), fail, 1.0 / 3, `missing: "edit_file"`},
 		{"nothing was used", none, config("in_order_match", `["read_file"]`), fail, 0, "Found none."},
 		{"a torn transcript", torn, config("any_order_match", `["read_file"]`), cannotSay, 0, "transcript.jsonl line 1"},
-		{"no frames", unseen, config("any_order_match", `["read_file"]`), cannotSay, 0, "frames.jsonl"},
+		{"no frames", unseen, config("any_order_match", `["read_file"]`), cannotSay, 0, "frames"},
 	})
 }
 

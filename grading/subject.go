@@ -59,6 +59,12 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	if why, lost := s.trial.Lost(evidence.GapFrames); lost {
 		s.gaps = append(s.gaps, capture.Gap{Why: why})
 	}
+	for _, name := range s.servers {
+		kind := evidence.GapFramesOf(name)
+		if why, lost := s.trial.Lost(kind); lost {
+			s.gaps = append(s.gaps, capture.Gap{Server: name, Why: strings.TrimPrefix(why, kind+": ")})
+		}
+	}
 	tools := capture.Tools(s.servers, captured)
 	captured.Gaps = s.gaps
 	capture.Tie(captured, tools, s.models())

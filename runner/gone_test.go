@@ -17,12 +17,12 @@ func TestGone(t *testing.T) {
 		dir, record, summary := reportedRun(t)
 		record.Files[evidence.ProgressFile] = "recorded"
 		at := func(name ...string) string { return filepath.Join(append([]string{dir, "trials", "buy"}, name...)...) }
-		for _, gone := range []string{at("1"), at("2", evidence.FramesFile), at("2", evidence.VerdictsFile), filepath.Join(dir, JUnitFile)} {
+		for _, gone := range []string{at("1"), at("2", evidence.EventsFile), at("2", evidence.VerdictsFile), filepath.Join(dir, JUnitFile)} {
 			if err := os.RemoveAll(gone); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, want := record.Files.Gone(dir), []string{"trials/buy/1", "trials/buy/2/" + evidence.FramesFile}; !slices.Equal(got, want) {
+		if got, want := record.Files.Gone(dir), []string{"trials/buy/1", "trials/buy/2/" + evidence.EventsFile}; !slices.Equal(got, want) {
 			t.Errorf("gone are %q, want %q", got, want)
 		}
 		if changed, err := record.Files.Changed(dir); err != nil || len(changed) > 0 {

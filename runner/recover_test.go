@@ -123,7 +123,7 @@ func TestRecoverFailFast(t *testing.T) {
 
 // A crash in the midst of setting aside splits nothing: the next one completes it.
 func TestSetAsideTwice(t *testing.T) {
-	names := []string{"events.jsonl", "frames.jsonl", "servers", evidence.TrialFile}
+	names := []string{"events.jsonl", "frames", "servers", evidence.TrialFile}
 	for moved := range len(names) {
 		dir := evidence.Dir(t.TempDir())
 		moving := filepath.Join(string(dir), evidence.AttemptsDir, movingDir)

@@ -225,7 +225,7 @@ func TestCapturedPagesAreText(t *testing.T) {
 	}
 	lay(t, filepath.Join(at, "trials/buy/1/<b>#?.html"), "")
 	s := open(t, dir)
-	if page := s.page("/runs/a/trial/buy/1"); !strings.Contains(page, `href="/runs/a/files/trials/buy/1/%3Cb%3E%23%3F.html"`) || !strings.Contains(page, `href="/runs/a/files/trials/buy/1/frames.jsonl"`) {
+	if page := s.page("/runs/a/trial/buy/1"); !strings.Contains(page, `href="/runs/a/files/trials/buy/1/%3Cb%3E%23%3F.html"`) || !strings.Contains(page, `href="/runs/a/files/trials/buy/1/frames/`) {
 		t.Error("the page does not lead to the trial's files")
 	}
 	for _, name := range []string{"evil.html", "evil.svg", "evil.js", "evil.xhtml", "evil.pdf", "evil", "trials/buy/1/%3Cb%3E%23%3F.html", "trials/buy/1/agent.stdout", "report.html"} {

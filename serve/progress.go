@@ -127,10 +127,22 @@ func trialPath(id plan.TrialID) string {
 	return filepath.ToSlash(string(runner.TrialDir("", id.Task, id.Number)))
 }
 
-// newestCall returns the newest call of a trial without a response among the last frames,
-// or nil. Incomplete lines are skipped.
-func newestCall(x *runs, run string, id plan.TrialID) *view.CallProgress {
-	file, err := x.open(run, path.Join(trialPath(id), evidence.FramesFile))
+// newestCall returns the newest call of a trial without a response among the last frames of each
+// server, or nil. Incomplete lines are skipped.
+func newestCall(x *runs, run string, id plan.TrialID) (newest *view.CallProgress) {
+	names, _ := evidence.Dir(filepath.Join(x.dir, run, trialPath(id))).FrameFiles()
+	for _, name := range names {
+		call := newestIn(x, run, path.Join(trialPath(id), name))
+		if call != nil && (newest == nil || call.Since.After(newest.Since)) {
+			newest = call
+		}
+	}
+	return newest
+}
+
+// newestIn returns the newest call in one file of frames.
+func newestIn(x *runs, run, name string) *view.CallProgress {
+	file, err := x.open(run, name)
 	if err != nil {
 		return nil
 	}

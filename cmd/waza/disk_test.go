@@ -142,7 +142,7 @@ tasks: [tasks/*.yaml]
 	p.awaitAgents(c, "slow")
 	filler := p.fillDisk()
 	c.wait(exitInfra)
-	if said := c.stdout.String() + c.stderr.String(); !strings.Contains(said, fullDisk+filepath.Join("run", "trials", "slow", "1", evidence.FramesFile)) {
+	if said := c.stdout.String() + c.stderr.String(); !strings.Contains(said, fullDisk+filepath.Join("run", "trials", "slow", "1", evidence.FramesOf("stock"))) {
 		t.Errorf("it says:\n%s", said)
 	}
 	p.wholeJSON()

@@ -55,7 +55,7 @@ func TestFaults_KilledFromOutside(t *testing.T) {
 			engine := dockertest.Engine(t)
 			c := p.startRun()
 			c.await("the first attempt is at work", func() bool {
-				return p.exists("run", "trials", "x", "1", evidence.FramesFile) && strings.Contains(p.read("run", "trials", "x", "1", evidence.FramesFile), `tools/call`)
+				return p.exists("run", "trials", "x", "1", evidence.FramesOf("it")) && strings.Contains(p.read("run", "trials", "x", "1", evidence.FramesOf("it")), `tools/call`)
 			})
 			if role == "network" {
 				base := "waza-" + p.runID() + "-x-1"

@@ -73,7 +73,7 @@ func TestFaults_SharedServerIsKilled(t *testing.T) {
 	p := countingProject(t, "per_benchmark", 2, "3s")
 	c := p.start("run", "--isolate", "--run-dir", "run", "eval.yaml")
 	dockertest.Await(t, 3*time.Minute, "the first call", func() bool {
-		return p.exists("run", "trials", "count", "1", "frames.jsonl") && strings.Contains(p.read("run", "trials", "count", "1", "frames.jsonl"), `\"text\":\"1\"`)
+		return p.exists("run", "trials", "count", "1", evidence.FramesOf("it")) && strings.Contains(p.read("run", "trials", "count", "1", evidence.FramesOf("it")), `\"text\":\"1\"`)
 	})
 	dockertest.Kill(t, dockertest.Engine(t), p.runID(), "server")
 	c.wait(exitOK)

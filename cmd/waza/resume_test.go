@@ -53,7 +53,7 @@ func TestFaults_ResumeWithoutIsolation(t *testing.T) {
 		{name: "run.json written", file: written("run.json")},
 		{name: "before.tar written", file: written("trials", "*", "*", evidence.BeforeFile)},
 		{name: "first trial done", file: written("trials", "quick", "*", evidence.VerdictsFile)},
-		{name: "agent at work", file: filled("trials", "slow", "*", evidence.FramesFile)},
+		{name: "agent at work", file: filled("trials", "slow", "*", evidence.FramesDir, "*")},
 	} {
 		t.Run(point.name, func(t *testing.T) {
 			p := newLocalProject(t, localKilledRun)
@@ -78,7 +78,7 @@ func (p *project) interrupt(c *command) {
 	p.t.Helper()
 	c.await("a trial is done and another at work", func() bool {
 		v := runView{dir: p.path("run")}
-		return len(v.fresh("trials", "quick", "1", evidence.VerdictsFile)) > 0 && filled("trials", "slow", "*", evidence.FramesFile)(v)
+		return len(v.fresh("trials", "quick", "1", evidence.VerdictsFile)) > 0 && filled("trials", "slow", "*", evidence.FramesDir, "*")(v)
 	})
 	c.signal(os.Interrupt)
 	c.wait(exitInfra)

@@ -204,7 +204,7 @@ cmd~sécret/5f2e=?
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{evidence.FramesFile, evidence.EventsFile, evidence.StdoutFile, evidence.TrialFile, evidence.BeforeFile, evidence.WorkspaceFile, evidence.TranscriptFile, "servers/it.stderr"} {
+	for _, file := range []string{evidence.FramesOf("it"), evidence.EventsFile, evidence.StdoutFile, evidence.TrialFile, evidence.BeforeFile, evidence.WorkspaceFile, evidence.TranscriptFile, "servers/it.stderr"} {
 		if record.Redacted[file].Spans == 0 {
 			t.Errorf("nothing was taken out of %s: %+v", file, record.Redacted)
 		}

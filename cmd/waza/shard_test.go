@@ -42,7 +42,7 @@ func TestShards(t *testing.T) {
 	if err := os.CopyFS(p.path("shards", "changed"), os.DirFS(p.path("shards", "2"))); err != nil {
 		t.Fatal(err)
 	}
-	p.write("shards/changed/trials/slow/1/frames.jsonl", "{}\n")
+	p.write("shards/changed/trials/slow/1/events.jsonl", "{}\n")
 	if err := os.CopyFS(p.path("shards", "begun"), os.DirFS(p.path("shards", "2"))); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestShards(t *testing.T) {
 		"merge shards/1 run":                    "run is not a shard",
 		"merge shards/1 nothing":                "nothing is not a run directory",
 		"merge shards/1 shards/longer":          `"trials_per_task" differs`,
-		"merge shards/1 shards/changed":         "frames.jsonl was changed after the run",
+		"merge shards/1 shards/changed":         "events.jsonl was changed after the run",
 		"merge shards/1 shards/begun":           "shards/begun has not ended",
 		"merge shards/1 shards/2 --run-dir run": "run directory run is not empty",
 		"run eval.yaml --shard 3/2":             "must be I/N",

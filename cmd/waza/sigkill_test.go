@@ -127,7 +127,7 @@ func filled(elem ...string) func(runView) bool {
 
 // inCall says whether a tool call is on its way.
 func inCall(v runView) bool {
-	return slices.ContainsFunc(v.fresh("trials", "pipe", "*", evidence.FramesFile), func(name string) bool {
+	return slices.ContainsFunc(v.fresh("trials", "pipe", "*", evidence.FramesDir, "*"), func(name string) bool {
 		data, _ := os.ReadFile(name)
 		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 		return strings.Contains(lines[len(lines)-1], "tools/call")
@@ -136,7 +136,7 @@ func inCall(v runView) bool {
 
 // besides says whether one trial has ended and another is at work.
 func besides(v runView) bool {
-	ended, begun := v.fresh("trials", "*", "*", evidence.VerdictsFile), v.fresh("trials", "*", "*", evidence.FramesFile)
+	ended, begun := v.fresh("trials", "*", "*", evidence.VerdictsFile), v.fresh("trials", "*", "*", evidence.EventsFile)
 	return len(ended) > 0 && len(begun) > len(ended)
 }
 

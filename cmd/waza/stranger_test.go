@@ -56,7 +56,7 @@ func TestAStrangersRunHoldsFilesOnly(t *testing.T) {
 			return at + " is a link: a run directory holds regular files only"
 		},
 		"a pipe": func(t *testing.T, _, _ string, trial evidence.Dir) string {
-			at := filepath.Join(string(trial), evidence.FramesFile)
+			at := filepath.Join(string(trial), evidence.EventsFile)
 			if err := errors.Join(remove(at), syscall.Mkfifo(at, 0o600)); err != nil {
 				t.Fatal(err)
 			}

@@ -28,13 +28,14 @@ const (
 type tally struct {
 	maxFrames, maxBytes int64
 	frames, bytes       atomic.Int64
+	full                atomic.Bool     // the record has no room for more
 	share               *bounded.Budget // evidence that the sender may use
 }
 
 // take counts messages of n bytes in total and reports whether they are within the limits.
 func (t *tally) take(frames, n int64) bool {
 	sum, bytes := t.frames.Add(frames), t.bytes.Add(n)
-	return !defence.CountedMessages || sum <= t.maxFrames && bytes <= t.maxBytes && !t.share.Over()
+	return !defence.CountedMessages || sum <= t.maxFrames && bytes <= t.maxBytes && !t.full.Load() && !t.share.Over()
 }
 
 // keep charges the cost of recording a message and reports whether it fits into the share.
@@ -42,7 +43,7 @@ func (t *tally) keep(cost int64) bool { return t.share.Take(cost) || !defence.Co
 
 // over reports whether a limit was exceeded.
 func (t *tally) over() bool {
-	return t.frames.Load() > t.maxFrames || t.bytes.Load() > t.maxBytes || t.share.Over()
+	return t.frames.Load() > t.maxFrames || t.bytes.Load() > t.maxBytes || t.full.Load() || t.share.Over()
 }
 
 // allowance limits the traffic between the agent and one server in a trial. Each direction
@@ -61,6 +62,14 @@ func newAllowance(s Server, agent *bounded.Budget) *allowance {
 		return tally{maxFrames: s.Frames, maxBytes: s.Traffic, share: share}
 	}
 	return &allowance{fromAgent: limits(agent), fromServer: limits(s.Share), emptyEvents: tally{maxFrames: transport.DefaultFrames, maxBytes: transport.DefaultTraffic}, refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
+}
+
+// of returns the tally of messages in one direction.
+func (a *allowance) of(dir evidence.Direction) *tally {
+	if dir == evidence.ToServer {
+		return &a.fromAgent
+	}
+	return &a.fromServer
 }
 
 // takeEvent counts an event from the server and reports whether it is within the limits.

@@ -131,7 +131,7 @@ func TestBytesOfAnswers(t *testing.T) {
 	}
 }
 
-// compareFrames reads frames.jsonl.
+// compareFrames reads the frames on disk.
 func compareFrames(t *testing.T, dir string, want []string) {
 	t.Helper()
 	var problems []error

@@ -23,7 +23,7 @@ import (
 )
 
 // Recorder records the traffic of the proxy; [evidence.Recorder] implements it. Frame must
-// not keep or change f.Raw.
+// not keep or change f.Raw. It returns 0 if it has no room for f.
 type Recorder interface {
 	Frame(f evidence.Frame) int64
 	Event(e evidence.Event)

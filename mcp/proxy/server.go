@@ -81,7 +81,9 @@ func (c conversation) record(f evidence.Frame) {
 	if c.server.isOwn() {
 		f.Sender = evidence.SenderRunner
 	}
-	c.server.proxy.rec.Frame(f)
+	if c.server.proxy.rec.Frame(f) == 0 {
+		c.server.allowed.of(f.Dir).full.Store(true)
+	}
 	if f.Dir == evidence.ToClient && !utf8.Valid(f.Raw) {
 		c.server.notUTF8.Do(func() {
 			c.note("gap", transport.NotUTF8)

@@ -65,7 +65,7 @@ type Server struct {
 }
 
 // NotUTF8 is the message of the event for a server whose messages are not all UTF-8.
-const NotUTF8 = "the server sent a message that is not UTF-8; outside of frames.jsonl, U+FFFD stands for each wrong byte"
+const NotUTF8 = "the server sent a message that is not UTF-8; outside of its frames, U+FFFD stands for each wrong byte"
 
 // WithDefaults returns s with zero fields set to their defaults.
 func (s Server) WithDefaults() Server {

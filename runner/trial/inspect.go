@@ -160,7 +160,7 @@ func (l *serverInspection) exercise(ctx context.Context, q *client.Session, e in
 		a.Findings = finding.InResult(e.What, e.Name, a.Answer)
 	}
 	if len(a.Answer) > maxAnswer || jsontext.Depth(a.Answer) > maxDepth {
-		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in frames.jsonl", len(a.Answer)), nil
+		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in %s", len(a.Answer), evidence.FramesOf(l.found.Name)), nil
 	}
 	return a
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ type recording struct {
 	unsure   bool            // the class is the agent's only as long as no other cause of what is missing is found
 	midway   bool            // of a checkpoint: the agent goes on, so its output is not its final one
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
-	// from frames.jsonl, because messages may be larger than memory and graders see them
+	// from its files, because messages may be larger than memory and graders see them
 	// redacted.
 	captured func() (capture.Result, error)
 }
@@ -266,7 +267,7 @@ func asUTF8(text string) string {
 }
 
 // largeFiles are removed if the disk has no space for a trial's record.
-var largeFiles = []string{evidence.BeforeFile, evidence.WorkspaceFile, evidence.StdoutFile, evidence.StderrFile, evidence.FramesFile}
+var largeFiles = []string{evidence.BeforeFile, evidence.WorkspaceFile, evidence.StdoutFile, evidence.StderrFile, evidence.FramesDir}
 
 // withoutRepeats returns err's text without repeated lines; several writers may report the same
 // cause.
@@ -283,6 +284,10 @@ func withoutRepeats(err error) string {
 // writeRecord writes trial.json and returns its content. If the disk is full, the trial becomes
 // infra and its large files, which are incomplete, are removed to make space.
 func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err error) {
+	lost := r.rec.Lost()
+	for _, kind := range slices.Sorted(maps.Keys(lost)) {
+		r.gap(kind, lost[kind])
+	}
 	written = r.redacted()
 	if err = dir.WriteTrial(written); !evidence.DiskFull(err) {
 		return written, err
@@ -291,7 +296,7 @@ func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err e
 		r.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
 	}
 	for _, name := range largeFiles {
-		if files.Remove(r.file(name)) == nil {
+		if files.RemoveAll(r.file(name)) == nil {
 			r.gap(name, errors.New("removed to make room"))
 		}
 	}

@@ -217,7 +217,7 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 
 // take copies the evidence so far into the recording of at, and adds what its graders ask for.
 func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte) error {
-	if err := t.work.rec.CopyTo(at.rec, at.shares.Agent); err != nil {
+	if err := t.work.rec.CopyTo(at.rec); err != nil {
 		return err
 	}
 	stdout, err := at.rec.Text(evidence.StdoutFile)
