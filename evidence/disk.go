@@ -48,12 +48,31 @@ func reserveSpace(dir string) error {
 	return nil
 }
 
-// CheckSpace returns an error if the disk of dir lacks the space that a trial reserves.
+// leastFree is how many bytes must be free on the disk of a run directory before a trial starts.
+const leastFree = 16 << 20
+
+// CheckSpace returns an error if the disk of dir, which may not exist yet, has too little room for a
+// trial.
 func CheckSpace(dir string) error {
-	if err := reserveSpace(dir); err != nil {
-		return err
+	dir, err := filepath.Abs(dir)
+	for err == nil {
+		free, known := files.FreeSpace(dir)
+		if known {
+			return checkFree(free)
+		}
+		if filepath.Dir(dir) == dir {
+			return nil
+		}
+		dir = filepath.Dir(dir)
 	}
-	return releaseSpace(dir)
+	return err
+}
+
+func checkFree(free int64) error {
+	if free >= leastFree {
+		return nil
+	}
+	return fmt.Errorf("the disk of the run directory has %.1f MiB free, and a trial needs %d MiB: free some, or name another disk with --run-dir", float64(free)/(1<<20), leastFree>>20)
 }
 
 // releaseSpace frees the reserved space.

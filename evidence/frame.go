@@ -223,19 +223,8 @@ func (p payload) write(w io.Writer, secrets *secret.Set, limit int) (found secre
 	return found, kept.Over(), err
 }
 
-// Upper bounds on the bytes that a frame and its call need besides the message, and a model
-// call besides its request and response.
-const (
-	frameCost = 1 << 10
-	modelCost = 1 << 10
-)
-
-// CostOf returns an upper bound on the disk space for a message in its frame, its call, the
-// results and the report.
-func CostOf(message []byte) int64 { return 2*(quoted(message)+int64(len(message))) + frameCost }
-
-// ModelCost returns an upper bound on the disk space for a model call.
-func ModelCost(c ModelCall) int64 { return quoted(c.Request) + quoted(c.Response) + modelCost }
+// frameCost is an upper bound on the bytes of a frame besides those of its message.
+const frameCost = 1 << 10
 
 // quoted returns an upper bound on the length of text in a frame. Of text that is not UTF-8 it
 // is so large that it covers the characters that stand for its bytes elsewhere.

@@ -30,7 +30,6 @@ type Limits struct {
 	MaxMessage int64   `json:"max_message,omitempty"` // bytes, in either direction
 	MaxFrames  int64   `json:"max_frames,omitempty"`  // messages per direction
 	MaxTraffic int64   `json:"max_traffic,omitempty"` // bytes of messages per direction
-	Evidence   int64   `json:"evidence,omitempty"`    // bytes recorded on behalf of the agent or server
 }
 
 // Resource is the limits and the usage of a container.

@@ -92,6 +92,8 @@ func TestBehavior(t *testing.T) {
 	unseen := scene{trial: evidence.Trial{Executor: "mock"}, noFrames: true}
 	lost := s
 	lost.trial.Gaps = []string{"frames: disk full"}
+	noisy := s
+	noisy.trial.Gaps = []string{"frames of web: its file has no room for more"}
 	failing := s
 	failing.frames = call("github", "1", "get", `{}`, toolError)
 	gap := s
@@ -115,6 +117,8 @@ func TestBehavior(t *testing.T) {
 		{"that is not needed", torn, `{"max_mcp_calls":2}`, pass, 1, ""},
 		{"no frames", unseen, `{"max_mcp_calls":0}`, cannotSay, 0, "frames: no such file"},
 		{"frames with a gap", lost, `{"max_mcp_calls":9}`, cannotSay, 0, "disk full"},
+		{"a full file of frames of another server", noisy, `{"mcp_servers":{"github":{"max_calls":2}}}`, pass, 1, ""},
+		{"a full file of frames", noisy, `{"mcp_servers":{"web":{"max_calls":0}}}`, cannotSay, 0, "frames of web: its file has no room for more"},
 		{"no tokens without a model", s, `{"max_tokens":5}`, pass, 1, ""},
 		{"tokens that nothing tells", command, `{"max_tokens":5}`, cannotSay, 0, "its tokens are not known"},
 		{"not supported", s, `{"max_iterationz":5}`, cannotSay, 0, "unknown key"},

@@ -76,7 +76,6 @@ func (r *Result) failedWithMoreAttempts(most int) bool {
 // attempt runs and grades a trial once.
 func (s *scheduler) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Result, error) {
 	record, err := trial.Run(ctx, t, dir, s.trialOptions(t))
-	s.budget.end(t)
 	if err != nil || record == nil {
 		return nil, err
 	}
@@ -92,6 +91,11 @@ func (s *scheduler) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir
 		}
 	}
 	verdicts, err := grade(dir, *record)
+	if evidence.DiskFull(err) {
+		if *record, err = trial.OutOfSpace(dir, *record, err); err == nil {
+			verdicts, err = grade(dir, *record)
+		}
+	}
 	return &Result{Dir: dir, Trial: *record, Verdicts: verdicts}, err
 }
 
@@ -99,7 +103,6 @@ func (s *scheduler) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir
 func (s *scheduler) trialOptions(t *plan.Trial) trial.Options {
 	return trial.Options{
 		Host: s.o.Host.Host, Backend: s.pool, Wall: s.o.Wall(), Shared: s.shared, Baseline: s.baselineOf(t),
-		Room:    func() (trial.Shares, error) { return s.budget.begin(t) },
 		Entered: func(phase evidence.Phase) { s.enters(t, phase) },
 		Called: func(c trial.Calling) {
 			s.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: evidence.PhaseAgent, Call: &c})

@@ -111,7 +111,6 @@ func TestResourcesAreOnRecord(t *testing.T) {
 		used := evidence.Usage{Memory: &observe.Level{Peak: 4 << 20, Now: 1}, Pids: &observe.Level{Peak: 3, Now: 1}}
 		b.used = map[string]evidence.Usage{sandbox.Agent: used}
 		o := options(t)
-		o.Free = func() (int64, bool) { return 0, false }
 		r := runOne(t, b, trial, o)
 		wantOutcome(t, r, evidence.ClassPass, "")
 		want := map[string]evidence.Resource{

@@ -282,19 +282,14 @@ func (e *execution) setUp(ctx context.Context, backend sandbox.Backend) error {
 	return e.recordStart()
 }
 
-// workersFor returns how many of the trials run at once. If that is not configured, it is
-// reduced to what the disk has space for. It fails if there is too little space.
+// workersFor returns how many of the trials run at once. It fails if there is too little space on the
+// disk.
 func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 	most, auto := j.Request.workers(j.Eval.Config)
 	if auto {
 		most = min(most, len(trials))
 	}
-	err := checkDisk(j.Dir, trials, most)
-	for errors.Is(err, errNoSpace) && auto && most > 1 {
-		most /= 2
-		err = checkDisk(j.Dir, trials, most)
-	}
-	if err != nil {
+	if err := evidence.CheckSpace(j.Dir); err != nil {
 		return 0, Mistake{err}
 	}
 	return most, nil

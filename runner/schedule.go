@@ -54,17 +54,12 @@ type Options struct {
 	Against string
 	// Snapshots takes snapshots from trials' files; may be nil.
 	Snapshots *Snapshots
-	// Free returns how many bytes are free on the disk of Dir; by default it asks the disk.
-	Free func() (int64, bool)
 	// Wall returns the wall clock time. It is called once a trial; default time.Now.
 	Wall func() time.Time
 }
 
 // withDefaults returns the options with defaults for those that are not required.
 func (o Options) withDefaults() Options {
-	if o.Free == nil {
-		o.Free = func() (int64, bool) { return freeBelow(o.Dir) }
-	}
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
@@ -91,23 +86,17 @@ type scheduler struct {
 	o          Options
 	shared     *trial.SharedServers
 	connection reconnection
-	budget     *budget
 
 	progress *progressWriter
 }
 
 // RunTrials runs trials, at most Workers at once, and grades each. When ctx is done, or the
 // backend is lost, no further trial is started, and running trials are stopped. RunTrials returns
-// the directories of completed trials, in order. The error is never that of a trial. With
-// errNoSpace no trial was started. RunTrials takes ownership of the plans: it sets elements of
-// trials to nil when they have completed.
+// the directories of completed trials, in order. The error is never that of a trial. RunTrials
+// takes ownership of the plans: it sets elements of trials to nil when they have completed.
 func RunTrials(ctx context.Context, backend sandbox.Opener, trials []*plan.Trial, o Options) ([]evidence.Dir, error) {
 	o = o.withDefaults()
-	budget, err := newBudget(o.Free, trials, o.Workers)
-	if err != nil {
-		return nil, err
-	}
-	s := &scheduler{backend: backend, o: o, connection: reconnection{turn: make(chan struct{}, 1)}, budget: budget}
+	s := &scheduler{backend: backend, o: o, connection: reconnection{turn: make(chan struct{}, 1)}}
 	s.shared = trial.NewSharedServers(backend)
 	s.progress = openProgress(o)
 	defer s.progress.close()

@@ -79,8 +79,8 @@ func (p *project) wholeJSON() {
 
 const fullDisk = "the disk is full: write "
 
-// An agent that leaves more than its share of a small disk is to blame, and is graded. The
-// trials before and after it are not touched.
+// A trial whose agent leaves more than a small disk holds is infra with a record. The trials before and
+// after it are not touched.
 func TestFaults_DiskTooSmallForATrial(t *testing.T) {
 	t.Parallel()
 	for what, agent := range map[string]string{
@@ -106,14 +106,14 @@ tasks: [tasks/*.yaml]
 {id: after, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
 `)
 			p.smallDisk("40m")
-			p.run(exitFailed)
+			p.run(exitInfra)
 			p.wholeJSON()
 			for _, task := range []string{"before", "after"} {
 				if run := p.runOf(task); run.Outcome != evidence.ClassPass {
 					t.Errorf("%s: %s, %s", task, run.Outcome, run.Message)
 				}
 			}
-			if run := p.runOf("large"); run.Outcome != evidence.ClassAgentError {
+			if run := p.runOf("large"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonRunner || !strings.Contains(run.Message, fullDisk) {
 				t.Errorf("outcome %s, %s: %q", run.Outcome, run.Reason, run.Message)
 			}
 			dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
@@ -160,8 +160,8 @@ tasks: [tasks/*.yaml]
 	}
 }
 
-// An agent that fills the disk with what it says to a server does not get away without a
-// verdict, and the run has its reports.
+// A trial whose agent fills the disk with what it says to a server is infra with a record, and the run has
+// its reports.
 func TestFaults_AgentFillsTheEvidence(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
@@ -190,13 +190,12 @@ graders: [{type: text, name: said, config: {contains: [done]}}]
 {id: honest, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
 `, inventory)
 	p.smallDisk("100m")
-	p.run(exitFailed)
+	p.run(exitInfra)
 	p.wholeJSON()
 	run := p.runOf("fills")
-	if run.Outcome != evidence.ClassAgentError || run.Reason != evidence.ReasonBudget {
+	if run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonRunner || !strings.Contains(run.Message, fullDisk) {
 		t.Errorf("outcome %s, %s: %s", run.Outcome, run.Reason, run.Message)
 	}
-	p.want("fills", "said", evidence.VerdictPass, "")
 	if run := p.runOf("honest"); run.Outcome != evidence.ClassPass {
 		t.Errorf("the other trial: %s, %s: %s", run.Outcome, run.Reason, run.Message)
 	}
@@ -221,7 +220,7 @@ tasks: [task.yaml]
 	p.smallDisk("4m")
 	p.fillDisk()
 	c := p.start("run", "--isolate", "eval.yaml", "--run-dir", filepath.Join("run", "new")).wait(exitUsage)
-	if !strings.Contains(c.stderr.String(), "not enough room on the disk of the run directory: 0.0 MiB are free, and 1 trial at once need 12.2 MiB; free some") {
+	if !strings.Contains(c.stderr.String(), "the disk of the run directory has 0.0 MiB free, and a trial needs 16 MiB: free some") {
 		t.Errorf("stderr: %s", c.stderr.String())
 	}
 	if p.exists("run", "new") {

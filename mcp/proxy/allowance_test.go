@@ -133,6 +133,36 @@ func TestTrafficOfTheAgentIsBounded(t *testing.T) {
 	})
 }
 
+// Nothing goes on that cannot be recorded. Whose half of the file of frames is full is at fault.
+func TestFullRecord(t *testing.T) {
+	t.Parallel()
+	for dir, says := range map[evidence.Direction]string{
+		evidence.ToServer: `"data":{"waza":"budget"}`, evidence.ToClient: `"data":{"waza":"transport_error"}`,
+	} {
+		t.Run(string(dir), func(t *testing.T) {
+			t.Parallel()
+			eachWay(t, quick(), func(t *testing.T, b *bench, poke func(string) reply) {
+				b.rec.mu.Lock()
+				b.rec.full = func(f evidence.Frame) bool { return f.Dir == dir && f.Synthetic == "" }
+				b.rec.mu.Unlock()
+				poke(toolCall(1))
+				recorded := len(b.rec.all())
+				for i := range 10 {
+					if r := poke(toolCall(i + 2)); dir == evidence.ToServer && !strings.Contains(r.body, says) || strings.Contains(r.body, `"result"`) {
+						t.Errorf("call %d: %d %q", i, r.status, r.body)
+					}
+				}
+				if blamed := b.proxy.Overspent() != ""; blamed != (dir == evidence.ToServer) {
+					t.Errorf("the agent is blamed: %v", blamed)
+				}
+				if n := len(b.rec.all()); n > recorded+30 {
+					t.Errorf("%d frames are on record", n)
+				}
+			})
+		})
+	}
+}
+
 // A server that floods loses its conversation. The agent is not to blame, nor for its
 // answers to what the server asks without end.
 func TestServerThatFloods(t *testing.T) {

@@ -140,13 +140,6 @@ func (hs *httpSessions) answer(session *httpSession, id jsonrpc.ID) *asked {
 	return nil
 }
 
-// awaits reports whether a request that [httpSessions.answer] finds is unanswered.
-func (hs *httpSessions) awaits(session *httpSession, id jsonrpc.ID) bool {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	return len(session.open[id.Key])+len(session.open[id.Twin()]) > 0
-}
-
 func (hs *httpSessions) drop(session *httpSession, key string, i int) {
 	if session.open[key][i].kept {
 		hs.kept--

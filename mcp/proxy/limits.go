@@ -3,8 +3,6 @@ package proxy
 import (
 	"cmp"
 	"time"
-
-	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // Limits bounds the resources that the agent and the servers can use, together with those of
@@ -19,10 +17,6 @@ type Limits struct {
 	Conns    int   // concurrent connections in [Proxy.Serve]; default 256
 	Replay   int64 // bytes of sent messages kept for resumed streams; default 32 MiB
 	Calls    int64 // tool calls of the agent in total; default 10,000
-
-	// Share limits the evidence of the agent's messages and of the answers to them; nil for
-	// no limit.
-	Share *bounded.Budget
 
 	Body  time.Duration // to receive a request's body; default 60 s
 	Write time.Duration // to write one message to the agent; default 30 s
@@ -42,7 +36,6 @@ func (l Limits) withDefaults() Limits {
 		Conns:    cmp.Or(l.Conns, 256),
 		Replay:   cmp.Or(l.Replay, 32<<20),
 		Calls:    cmp.Or(l.Calls, DefaultCalls),
-		Share:    l.Share,
 		Body:     cmp.Or(l.Body, time.Minute),
 		Write:    cmp.Or(l.Write, 30*time.Second),
 		Idle:     cmp.Or(l.Idle, 10*time.Second),

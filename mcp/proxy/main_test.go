@@ -175,7 +175,8 @@ func owned(t testing.TB, rec proxy.Recorder, s transport.Server) transport.Serve
 
 // memoryRecorder is a Recorder that tests can look into.
 type memoryRecorder struct {
-	also proxy.Recorder // gets all frames too; may be nil
+	also proxy.Recorder            // gets all frames too; may be nil
+	full func(evidence.Frame) bool // says that there is no room for a frame; may be nil
 
 	mu     sync.Mutex
 	frames []evidence.Frame
@@ -190,6 +191,9 @@ func (r *memoryRecorder) Frame(f evidence.Frame) int64 {
 	defer r.mu.Unlock()
 	if r.also != nil {
 		r.also.Frame(f)
+	}
+	if r.full != nil && r.full(f) {
+		return 0
 	}
 	f.Seq = int64(len(r.frames) + 1)
 	f.Raw = slices.Clone(f.Raw)

@@ -264,31 +264,20 @@ func (x *proxiedRequest) passBody(response *http.Response, body *bounded.Buffer)
 
 // recordBody records the body of a response, and returns the body for the agent. A body
 // that is not a message is recorded only in a successful response to requests. It fails if
-// the record does not fit or the server has exceeded its allowance.
+// the server has exceeded its allowance.
 func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 	if len(raw) > 0 && !x.allowed.fromServer.take(1, int64(len(raw))) {
 		return nil, transport.ErrFlooded
 	}
 	env, err := hear(raw)
 	if err == nil {
-		if err := x.keepFromServer(raw, x.isAsked(env)); err != nil {
-			return nil, err
-		}
 		return x.recordMessage(raw, env), nil
 	}
 	if len(raw) > 0 && status < 300 && len(x.waiting) > 0 {
-		if err := x.keepFromServer(raw, false); err != nil {
-			return nil, err
-		}
 		x.events.Add("gap", "the server answered with what is "+err.Error(), map[string]any{"conn": x.session.conn, "bytes": len(raw)})
 		x.session.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 	}
 	return raw, nil
-}
-
-// isAsked reports whether env holds only answers to unanswered requests.
-func (x *proxiedRequest) isAsked(env envelope) bool {
-	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.sessions.awaits(x.session, m.id) })
 }
 
 // recordMessage records a message from the server, and returns the message for the agent.

@@ -72,8 +72,6 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 	switch {
 	case errors.Is(cause, errOverdue):
 		return http.StatusGatewayTimeout, codeTimeout, evidence.SyntheticTimeout
-	case errors.Is(cause, errAgentShare):
-		return http.StatusOK, codeBudget, evidence.SyntheticBudget
 	case errors.Is(cause, transport.ErrFlooded):
 		x.session.note("limit", cause.Error())
 	case errors.Is(cause, transport.ErrTooLong), errors.Is(cause, transport.ErrNoMemory):
@@ -87,7 +85,7 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 // describe returns the message for the agent. It omits network errors of a remote server,
 // which contain names and addresses from the runner's network.
 func (x *proxiedRequest) describe(cause error) string {
-	for _, own := range []error{errOverdue, errClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, errAgentShare, transport.ErrRedirect, errStatus, transport.ErrEncoded, errNoAnswer} {
+	for _, own := range []error{errOverdue, errClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, transport.ErrRedirect, errStatus, transport.ErrEncoded, errNoAnswer} {
 		if errors.Is(cause, own) {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}

@@ -38,13 +38,7 @@ func (x *proxiedRequest) passStream(response *http.Response) {
 				x.finish(out, transport.ErrFlooded)
 				return
 			}
-			raw, err := x.recordEvent(e)
-			if err != nil {
-				e.Release()
-				x.finish(out, err)
-				return
-			}
-			ok := out.write(raw)
+			ok := out.write(x.recordEvent(e))
 			e.Release()
 			if !ok {
 				x.abandon()
@@ -99,33 +93,27 @@ func (s *source) discard() {
 	}
 }
 
-// recordEvent records the message in an event, and returns the event for the agent. It
-// fails if the record does not fit.
-func (x *proxiedRequest) recordEvent(e transport.Event) ([]byte, error) {
+// recordEvent records the message in an event, and returns the event for the agent.
+func (x *proxiedRequest) recordEvent(e transport.Event) []byte {
 	x.resumable = x.resumable || e.HasID
 	if len(e.Data) == 0 {
-		return e.Raw, nil
+		return e.Raw
 	}
 	env, err := hear(e.Data)
-	if err == nil || e.IsMessage() {
-		if err := x.keepFromServer(e.Data, err == nil && x.isAsked(env)); err != nil {
-			return nil, err
-		}
-	}
 	switch {
 	case err != nil && e.IsMessage():
 		x.events.Add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.session.conn, "bytes": len(e.Data)})
 		x.session.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.Data})
-		return e.Raw, nil
+		return e.Raw
 	case err != nil:
-		return e.Raw, nil // no client reads it as a message
+		return e.Raw // no client reads it as a message
 	case !e.IsMessage():
 		x.session.note("gap", "the server sent a message in an event of type "+transport.Clip(e.Type))
 	}
 	if seen := x.recordMessage(e.Data, env); len(seen) != len(e.Data) {
-		return e.WithData(seen), nil
+		return e.WithData(seen)
 	}
-	return e.Raw, nil
+	return e.Raw
 }
 
 // finish answers the unanswered requests of a partly sent response with an error, unless

@@ -45,8 +45,6 @@ type Server struct {
 	Inject []Injection // added to results sent to the agent
 	// Keep keeps the newest process of a server on stdio after [Proxy.Release], for the runner.
 	Keep bool
-	// Share limits the evidence of unsolicited messages from the server; nil for no limit.
-	Share *bounded.Budget
 }
 
 // hostKey returns the server's host name in lower case.
@@ -107,7 +105,7 @@ func New(rec Recorder, limits Limits, servers ...Server) *Proxy {
 	for _, s := range servers {
 		s.Server = s.Server.WithDefaults()
 		p.servers[s.hostKey()] = newServer(p, s, &p.agent)
-		p.own[s.Name] = newServer(p, Server{Server: s.Server, Host: s.Host, Share: s.Share}, &p.runner)
+		p.own[s.Name] = newServer(p, Server{Server: s.Server, Host: s.Host}, &p.runner)
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent.open(p.ctx)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,12 +29,6 @@ func (s *stdioSession) receive(line []byte) error {
 	s.spoke = true
 	s.claim(env)
 	answers := env.of(response)
-	if err := s.bridge.keepFromServer(line, s.isAsked(env)); errors.Is(err, errAgentShare) {
-		s.withhold(answers, err)
-		return nil
-	} else if err != nil {
-		return err
-	}
 	var late *evidence.Frame
 	record := s.record
 	if s.isAbandoned(answers) {
@@ -69,36 +62,6 @@ func (s *stdioSession) claim(env envelope) {
 			for key, ex := range s.pending {
 				m.id = ex.open[key]
 			}
-		}
-	}
-}
-
-// isAsked reports whether a line holds only answers to requests of the agent, including
-// requests that were given up.
-func (s *stdioSession) isAsked(env envelope) bool {
-	late := 0
-	for _, m := range env.messages {
-		if m.kind != response {
-			return false
-		}
-		if s.pending[m.id.Key] == nil {
-			late++
-		}
-	}
-	if late > s.late {
-		return false
-	}
-	s.late -= late
-	return true
-}
-
-// withhold answers the agent with an error, because the server's answers cannot be
-// recorded.
-func (s *stdioSession) withhold(answers []message, why error) {
-	for _, answer := range answers {
-		if ex := s.pending[answer.id.Key]; ex != nil {
-			s.settle(ex, answer.id.Key)
-			s.answer(ex, answer.id, evidence.SyntheticBudget, codeBudget, why.Error(), len(ex.open) == 0)
 		}
 	}
 }

@@ -35,10 +35,7 @@ type server struct {
 }
 
 func newServer(p *Proxy, s Server, whom *part) *server {
-	srv := &server{Server: s, proxy: p, part: whom, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share)}
-	if srv.isOwn() {
-		srv.allowed = newAllowance(s, nil)
-	}
+	srv := &server{Server: s, proxy: p, part: whom, tools: newToolFilter(s.Tools), allowed: newAllowance(s)}
 	srv.events = transport.NewEvents(p.rec, s.Name)
 	srv.stderr = s.StderrSink(srv.events, "limit")
 	if s.Streamable() {
@@ -217,7 +214,7 @@ func (s *server) refuseSpent(w http.ResponseWriter, in inbound, why string) {
 	s.proxy.overspent.CompareAndSwap(nil, &why)
 	s.events.Add("limit", why+"; it was refused", nil)
 	record := s.unsent().record
-	if s.allowed.fromAgent.share.Over() || !s.allowed.refused.take(1, int64(len(in.raw))) {
+	if !s.allowed.refused.take(1, int64(len(in.raw))) {
 		record = func(evidence.Frame) {}
 	}
 	answers := s.recordRefusal(in, agentSide(record), evidence.SyntheticBudget, codeBudget, func(message) string { return why })

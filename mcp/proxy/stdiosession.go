@@ -39,7 +39,6 @@ type stdioSession struct {
 	order   []*exchange          // in flight, oldest first; guarded by mu
 	waiting int                  // requests waiting for their ids to become free; guarded by mu
 	lateIDs lateIDs              // ids that may still be answered; guarded by mu
-	late    int                  // requests given up and not yet answered; guarded by mu
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
 	over    bool                 // the process has ended; guarded by mu
 	spoke   bool                 // the server has sent a message; guarded by mu
@@ -223,7 +222,6 @@ func (s *stdioSession) giveUp(ex *exchange) []jsonrpc.ID {
 	var given []jsonrpc.ID
 	for key, id := range ex.open {
 		given = append(given, id)
-		s.late++
 		if !s.over {
 			s.lateIDs.add(key)
 		}

@@ -289,9 +289,9 @@ func (s *stage) openOutputs() (*outputs, error) {
 	out := &outputs{limitReached: make(chan struct{})}
 	flood := sync.OnceFunc(func() { close(out.limitReached) })
 	keep := func(name string, file io.Closer, w io.Writer) *output {
-		head := &bounded.Head{W: w, Limit: s.plan.Agent.OutputLimit(), Share: s.shares.Agent, Full: flood}
+		head := &bounded.Head{W: w, Limit: s.plan.Agent.OutputLimit(), Full: flood}
 		if !defence.BoundedOutput {
-			head.Limit, head.Share = math.MaxInt64, nil
+			head.Limit = math.MaxInt64
 		}
 		return &output{head, name, file}
 	}
@@ -330,9 +330,6 @@ func (w *agentWork) keepOutput() {
 		if o.Over() > 0 {
 			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.Limit, o.Size(), o.name)
 			w.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
-		}
-		if o.Short() {
-			w.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.Share.Max())})
 		}
 	}
 	if w.out.final == nil {

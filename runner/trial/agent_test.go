@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -51,15 +50,15 @@ func TestAwaitBeyondUs(t *testing.T) {
 	})
 }
 
-// outputsIn opens the outputs of an agent that may write so much, with a share of the evidence.
-func outputsIn(t *testing.T, limit, share int64) (*recording, *outputs, func() (evidence.Dir, []evidence.Event)) {
+// outputsIn opens the outputs of an agent that may write so much.
+func outputsIn(t *testing.T, limit int64) (*recording, *outputs, func() (evidence.Dir, []evidence.Event)) {
 	t.Helper()
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
 	rec, err := evidence.Create(string(dir), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recording{rec: rec, plan: &plan.Trial{Agent: plan.Agent{MaxOutput: limit}}, shares: Shares{Agent: bounded.NewBudget(share)}}
+	r := &recording{rec: rec, plan: &plan.Trial{Agent: plan.Agent{MaxOutput: limit}}}
 	out, err := (&stage{recording: r}).openOutputs()
 	if err != nil {
 		t.Fatal(err)
@@ -82,15 +81,14 @@ func outputsIn(t *testing.T, limit, share int64) (*recording, *outputs, func() (
 func TestOutputs(t *testing.T) {
 	const said = "onetwothree"
 	for name, test := range map[string]struct {
-		limit, share int64
-		kept, event  string
+		limit       int64
+		kept, event string
 	}{
-		"all":               {20, 100, said, ""},
-		"up to the limit":   {5, 100, "onetw", "only the first 5 of 11 bytes of stdout are kept"},
-		"what has room":     {20, 7, "onetwo", "stdout is cut off where the agent's share of the evidence, 7 bytes, is full"},
-		"exactly the limit": {11, 100, said, ""},
+		"all":               {20, said, ""},
+		"up to the limit":   {5, "onetw", "only the first 5 of 11 bytes of stdout are kept"},
+		"exactly the limit": {11, said, ""},
 	} {
-		r, out, close := outputsIn(t, test.limit, test.share)
+		r, out, close := outputsIn(t, test.limit)
 		to := out.stdout.unfailing(&r.acted)
 		for _, part := range []string{"one", "two", "three"} {
 			if n, err := io.WriteString(to, part); n != len(part) || err != nil {
@@ -115,7 +113,7 @@ func TestOutputs(t *testing.T) {
 
 // A final output that is larger than graders take is the agent's fault.
 func TestFinalOutputThatIsTooLarge(t *testing.T) {
-	r, out, close := outputsIn(t, maxFinal+10, 2*maxFinal)
+	r, out, close := outputsIn(t, maxFinal+10)
 	if _, err := io.CopyN(out.stdout.unfailing(&r.acted), zeroReader{}, maxFinal+1); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (a *answers) answer(q input.Question) (input.Reply, bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.given++; a.given > maxQuestions || !a.shares.Agent.Take(2*evidence.CostOf([]byte(event.Message))) {
+	if a.given++; a.given > maxQuestions {
 		return reply, false
 	}
 	if a.unmet == "" {

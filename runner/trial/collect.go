@@ -149,7 +149,7 @@ func (c collector) collectWorkspace(ctx context.Context) error {
 	if !defence.BoundedTrees {
 		limit = max(limit, 160<<20) // limits the disk space that an attack test uses
 	}
-	err = c.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: c.shares.Agent, Fail: errTooLarge})
+	err = c.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Fail: errTooLarge})
 	if err = errors.Join(err, file.Close()); err != nil {
 		if !defence.BoundedTrees {
 			return err
@@ -245,7 +245,7 @@ func (c collector) keepTranscript(in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(&bounded.Head{W: out, Limit: maxTranscript, Share: c.shares.Agent, Fail: errTooLarge}, in)
+	_, err = io.Copy(&bounded.Head{W: out, Limit: maxTranscript, Fail: errTooLarge}, in)
 	return errors.Join(err, out.Close())
 }
 
@@ -298,7 +298,7 @@ func (c collector) writeConverted(source transcript.Source) (all string, err err
 	if err != nil {
 		return "", err
 	}
-	out, events, offset := &bounded.Head{W: file, Limit: maxTranscript, Share: c.shares.Agent, Fail: errTooLarge}, 0, 0
+	out, events, offset := &bounded.Head{W: file, Limit: maxTranscript, Fail: errTooLarge}, 0, 0
 	var messages strings.Builder
 	marked := c.marksIn(source.From)
 	err = c.readSource(source.From, func(in io.Reader) error {

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +76,7 @@ func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *ga
 	for _, up := range s.servers.up {
 		e.servers = append(e.servers, up.proxied)
 	}
-	e.proxy = proxy.New(rec, proxy.Limits{Calls: e.plan.Agent.MaxCalls, Share: e.shares.Agent}, e.servers...)
+	e.proxy = proxy.New(rec, proxy.Limits{Calls: e.plan.Agent.MaxCalls}, e.servers...)
 	if err := e.open(ctx, s.sandbox, rec, allowed); err != nil {
 		return nil, errors.Join(err, e.close(ctx))
 	}
@@ -174,14 +173,13 @@ func (e *endpoints) recordRefusals() {
 	}
 }
 
-// overspent describes which limits of calls, models or evidence the agent exceeded, or returns
-// "".
+// overspent describes which limits of calls, messages or models the agent exceeded, or returns "".
 func (e *endpoints) overspent() string {
 	all := []string{e.proxy.Overspent()}
 	if e.models != nil {
 		all = append(all, e.models.Overspent())
 	}
-	return cmp.Or(strings.Trim(strings.Join(all, "; "), "; "), e.overShare())
+	return strings.Trim(strings.Join(all, "; "), "; ")
 }
 
 // exhausted returns a channel that is closed when models refused the agent so often that it is
@@ -275,8 +273,12 @@ func describeEgress(allowed []mcpconfig.Destination) string {
 	return strings.Join(texts, ", ")
 }
 
-// maxInvocations is how many mocked commands are answered per trial.
-const maxInvocations = 10_000
+// Limits on the mocked commands that are answered per trial: their number, and the bytes of their
+// arguments.
+const (
+	maxInvocations = 10_000
+	maxInvoked     = 16 << 20
+)
 
 // commands answers the commands that a trial mocks.
 type commands struct {
@@ -285,6 +287,7 @@ type commands struct {
 
 	mu          sync.Mutex
 	invocations []evidence.CommandInvocation // guarded by mu
+	size        int                          // bytes of their arguments; guarded by mu
 }
 
 // ServeHTTP answers a mocked command in the agent's container and records it. Only requests
@@ -340,9 +343,10 @@ func (c *commands) answer(mock cmdmock.Command, in cmdmock.Invocation) (cmdmock.
 		return n
 	})
 	args, _ := json.Marshal(in.Args)
-	if len(c.invocations) == maxInvocations || !c.shares.Agent.Take(3*evidence.CostOf(args)) {
+	if len(c.invocations) == maxInvocations || c.size+len(args) > maxInvoked {
 		return answer, false
 	}
+	c.size += len(args)
 	c.invocations = append(c.invocations, evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: answer.Response})
 	return answer, true
 }

@@ -35,7 +35,7 @@ func runHooks(ctx context.Context, s *stage, down *teardown) error {
 	if len(s.plan.Hooks.Before) == 0 {
 		return nil
 	}
-	own, err := newRecording(s.plan, s.rec, s.shares, s.o)
+	own, err := newRecording(s.plan, s.rec, s.o)
 	if err != nil {
 		return err
 	}

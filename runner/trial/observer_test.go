@@ -1,14 +1,8 @@
 package trial
 
 import (
-	"encoding/json"
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 func TestCallWatch(t *testing.T) {
@@ -33,32 +27,5 @@ func TestCallWatch(t *testing.T) {
 	}
 	if last.Open != 100 || last.Calls != 102 || len(last.Tool) > maxToolName+len("…") {
 		t.Errorf("%+v", last)
-	}
-}
-
-// What is asked of models beyond the share leaves its head alone.
-func TestModelCallBeyondTheShare(t *testing.T) {
-	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
-	rec, err := evidence.Create(string(dir), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := observer{Recorder: rec, shares: Shares{Agent: bounded.NewBudget(4 << 10)}}
-	body, _ := json.Marshal(strings.Repeat("x", 2<<10))
-	for range 3 {
-		o.ModelCall(evidence.ModelCall{Request: body, Response: []byte("{}")})
-	}
-	if err := rec.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var kept []int
-	for call, err := range dir.ModelCalls() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept = append(kept, len(call.Request))
-	}
-	if fmt.Sprint(kept) != fmt.Sprint([]int{len(body), 0, 0}) || !o.shares.Agent.Over() {
-		t.Errorf("kept %d", kept)
 	}
 }

@@ -75,9 +75,7 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 	}
 	sb, err := p.o.Backend.Open(ctx, p.plan.ProgramSpec(p.task, number, container), func(e evidence.Event) {
 		e.Where = "grader/" + grader
-		if fits(e, p.shares.Agent) { // it works on what the agent left
-			p.rec.Event(e)
-		}
+		p.rec.Event(e)
 	})
 	if err != nil {
 		return nil, withReason(evidence.ReasonSandbox, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +29,6 @@ type recording struct {
 	plan     *plan.Trial
 	rec      *evidence.Recorder
 	record   evidence.Trial
-	shares   Shares         // budgets of the evidence
 	canaries *canaryScanner // nil if the trial has no canaries
 	calls    *callWatch
 	acted    atomic.Bool     // the agent wrote something, asked a model or called a tool
@@ -43,12 +43,12 @@ type recording struct {
 	captured func() (capture.Result, error)
 }
 
-func newRecording(t *plan.Trial, rec *evidence.Recorder, shares Shares, o Options) (*recording, error) {
+func newRecording(t *plan.Trial, rec *evidence.Recorder, o Options) (*recording, error) {
 	canaries, err := scannerFor(t, rec)
 	if err != nil {
 		return nil, err
 	}
-	r := &recording{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), shares: shares, canaries: canaries}
+	r := &recording{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), canaries: canaries}
 	r.calls = &callWatch{secrets: o.Secrets, report: o.Called}
 	r.captured = sync.OnceValues(func() (capture.Result, error) { return capture.Calls(evidence.Dir(rec.Dir()).Frames()) })
 	r.record.Watched = canaries.scanned(t.Isolated())
@@ -129,34 +129,18 @@ func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, er
 	return s, err
 }
 
-// overShare describes that the agent exceeded its share of the evidence, or returns "".
-func (r *recording) overShare() string {
-	if !r.shares.Agent.Over() {
-		return ""
-	}
-	return fmt.Sprintf("the agent caused more than %d bytes of evidence, which is its share of the disk", r.shares.Agent.Max())
-}
-
-// keepFinal divides an output on stdout into that of the last turn and of those before. It drops an
-// output that exceeds the agent's share, and blames the agent for that.
+// keepFinal divides an output on stdout into that of the last turn and of those before.
 func (r *recording) keepFinal() {
 	all := r.record.FinalOutput
 	if last, ok := strings.CutPrefix(all, r.earlier); ok && r.earlier != "" && r.plan.Agent.SaysOnStdout() {
 		last = strings.TrimPrefix(last, "\n") // which separates turns
 		r.record.EarlierOutput, r.record.FinalOutput = strings.TrimSuffix(all, last), last
 	}
-	if len(all) > 0 && !r.shares.Agent.Take(evidence.CostOf([]byte(all))) {
-		r.record.EarlierOutput, r.record.FinalOutput = "", ""
-		r.gap(evidence.GapFinalOutput, errors.New("it does not fit into the agent's share of the disk"))
-	}
-	if why := r.overShare(); why != "" && r.record.Class == "" {
-		r.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
-	}
 }
 
 // observer returns the recorder for what happens in the trial.
 func (r *recording) observer() observer {
-	return observer{r.rec, r.canaries, r.calls, r.shares, &r.acted, r.sender}
+	return observer{r.rec, r.canaries, r.calls, &r.acted, r.sender}
 }
 
 // outputTooLarge blames the agent for its final output. Graders do not judge a truncated one.
@@ -281,29 +265,41 @@ func withoutRepeats(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeRecord writes trial.json and returns its content. If the disk is full, the trial becomes
-// infra and its large files, which are incomplete, are removed to make space.
+// writeRecord writes trial.json and returns its content. If the disk is full, the trial's large files,
+// which are incomplete, are removed to make space for it and for the trials that follow.
 func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err error) {
 	lost := r.rec.Lost()
 	for _, kind := range slices.Sorted(maps.Keys(lost)) {
 		r.gap(kind, lost[kind])
 	}
 	written = r.redacted()
-	if err = dir.WriteTrial(written); !evidence.DiskFull(err) {
-		return written, err
+	err = dir.WriteTrial(written)
+	if evidence.DiskFull(err) {
+		return OutOfSpace(dir, written, err)
 	}
-	if r.record.Class.OfAgent() {
-		r.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
+	if err == nil && written.Class == evidence.ClassInfra && evidence.DiskFull(r.rec.Err()) {
+		return OutOfSpace(dir, written, nil)
+	}
+	return written, err
+}
+
+// OutOfSpace removes the large files of a trial that fills the disk and writes its record again. If why
+// is not nil, the trial ends as infra, unless it had failed before.
+func OutOfSpace(dir evidence.Dir, t evidence.Trial, why error) (evidence.Trial, error) {
+	if why != nil && t.Class == "" {
+		t.Class, t.Reason, t.Message = evidence.ClassInfra, evidence.ReasonRunner, why.Error()
 	}
 	for _, name := range largeFiles {
-		if files.RemoveAll(r.file(name)) == nil {
-			r.gap(name, errors.New("removed to make room"))
+		if _, err := os.Lstat(filepath.Join(string(dir), name)); err != nil {
+			continue
+		}
+		if err := files.RemoveAll(filepath.Join(string(dir), name)); err == nil {
+			t.Gaps = append(t.Gaps, name+": removed to make room")
 		}
 	}
-	if len(r.record.EarlierOutput)+len(r.record.FinalOutput) > 0 {
-		r.record.EarlierOutput, r.record.FinalOutput = "", ""
-		r.gap(evidence.GapFinalOutput, errors.New("removed to make room"))
+	if len(t.EarlierOutput)+len(t.FinalOutput) > 0 {
+		t.EarlierOutput, t.FinalOutput = "", ""
+		t.Gaps = append(t.Gaps, evidence.GapFinalOutput+": removed to make room")
 	}
-	written = r.redacted()
-	return written, dir.WriteTrial(written)
+	return t, dir.WriteTrial(t)
 }

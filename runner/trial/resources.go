@@ -96,7 +96,6 @@ func (m meter) containers() []measured {
 		limits.MaxMessage = cmp.Or(s.MaxMessage, transport.DefaultMessage)
 		limits.MaxFrames = cmp.Or(s.MaxFrames, transport.DefaultFrames)
 		limits.MaxTraffic = cmp.Or(s.MaxTraffic, transport.DefaultTraffic)
-		limits.Evidence = m.shares.Servers[s.Name].Max()
 		all = append(all, measured{s.Name, sb, limits})
 		for _, service := range s.Services {
 			all = append(all, measured{sandbox.ServiceName(s.Name, service.Name), sb, service.Container.Limits()})
@@ -110,7 +109,6 @@ func (m meter) agentContainer() measured {
 	t := m.plan
 	agent := t.Agent.Container.Limits()
 	agent.Seconds = t.Timeout.Seconds()
-	agent.Evidence = m.shares.Agent.Max()
 	agent.MaxOutput, agent.MaxCalls = t.Agent.OutputLimit(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
 	return measured{sandbox.Agent, m.sandbox, agent}
 }

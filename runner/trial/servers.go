@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -103,7 +102,6 @@ func (s *servers) forHooks(own *recording) *servers {
 // proxied returns a started server as a proxy uses it.
 func (l *serverStarter) proxied(h *runningServer) proxy.Server {
 	s := h.server(l.output(h.plan.Name))
-	s.Share = l.shares.Servers[h.plan.Name]
 	return s
 }
 
@@ -211,14 +209,13 @@ func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
 	l := &serverStarter{recording: r, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
 	for _, server := range r.plan.Servers {
-		share := r.shares.Servers[server.Name]
-		if err := l.open(server.Name, server.Name, share, func() (io.WriteCloser, error) { return r.rec.ServerLog(server.Name) }); err != nil {
+		if err := l.open(server.Name, server.Name, func() (io.WriteCloser, error) { return r.rec.ServerLog(server.Name) }); err != nil {
 			return l, err
 		}
 		for _, service := range server.Services {
 			container := sandbox.ServiceName(server.Name, service.Name)
 			for _, stream := range []string{"stdout", "stderr"} {
-				err := l.open(serviceOutput(container, stream), container, share, func() (io.WriteCloser, error) {
+				err := l.open(serviceOutput(container, stream), container, func() (io.WriteCloser, error) {
 					return r.rec.ServiceLog(server.Name, service.Name, stream)
 				})
 				if err != nil {
@@ -230,16 +227,14 @@ func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
 	return l, nil
 }
 
-// open opens an output. It is limited by share, and copied to [Host].ServerLog if that is set.
-func (l *serverStarter) open(name, container string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
+// open opens an output, which several processes may write. It is copied to [Host].ServerLog if that is set.
+func (l *serverStarter) open(name, container string, open func() (io.WriteCloser, error)) error {
 	file, err := open()
 	if err != nil {
 		return err
 	}
 	l.files = append(l.files, file)
-	kept := &bounded.Head{W: file, Limit: math.MaxInt64, Share: share, Full: func() {
-		l.rec.Event(evidence.Event{Kind: "limit", Where: container, Message: fmt.Sprintf("its server's share of the evidence, %d bytes, is full: no more of its output is kept", share.Max())})
-	}}
+	kept := &bounded.Head{W: file, Limit: math.MaxInt64} // whoever writes has a limit
 	l.outputs[name] = kept
 	if l.o.ServerLog != nil {
 		l.outputs[name] = io.MultiWriter(kept, l.o.ServerLog(l.plan, container))

@@ -15,7 +15,6 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -52,7 +51,7 @@ func sharingTrial(t *testing.T) (*serverStarter, func() []string) {
 		t.Fatal(err)
 	}
 	plan := &plan.Trial{Canaries: []evidence.Canary{{Name: "token", Value: testCanary}}}
-	r, err := newRecording(plan, rec, Shares{}, Options{})
+	r, err := newRecording(plan, rec, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,26 +185,4 @@ func listen(t *testing.T) net.Listener {
 	}
 	t.Cleanup(func() { _ = ln.Close() })
 	return ln
-}
-
-// What a shared server's container asks for counts towards the server's share of each trial.
-func TestSharedEventsCountTowardsTheShare(t *testing.T) {
-	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
-	rec, err := evidence.Create(string(dir), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	share := bounded.NewBudget(4 << 10)
-	user := &serverStarter{recording: &recording{rec: rec, shares: Shares{Servers: map[string]*bounded.Budget{"s": share}}}}
-	i := &instance{name: "s", users: map[*serverStarter]struct{}{user: {}}}
-	for range 1000 {
-		i.Event(evidence.Event{Kind: "dns", Where: "s", Message: strings.Repeat("n", 100)})
-	}
-	if err := rec.Close(); err != nil {
-		t.Fatal(err)
-	}
-	events, err := dir.Events()
-	if err != nil || len(events) == 0 || len(events) > 50 || !share.Over() {
-		t.Errorf("%d events are on record, %v", len(events), err)
-	}
 }

@@ -196,7 +196,7 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 			plan.GraderContainers = append(plan.GraderContainers, container)
 		}
 	}
-	at, err := newRecording(&plan, rec, w.shares, w.o)
+	at, err := newRecording(&plan, rec, w.o)
 	if err != nil {
 		return then, errors.Join(err, rec.Close())
 	}

@@ -41,13 +41,10 @@ type Host struct {
 	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
 }
 
-// Options configures one trial. Backend, Room, Entered and Called are required.
+// Options configures one trial. Backend, Entered and Called are required.
 type Options struct {
 	Host
 	Backend sandbox.Opener
-	// Room reserves disk space for the trial's evidence and returns its shares, or an error if
-	// there is not enough.
-	Room func() (Shares, error)
 	// Entered is called when the trial enters a phase. Called is called when the agent calls a
 	// tool and when the call is answered.
 	Entered func(evidence.Phase)
@@ -75,13 +72,13 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	if err != nil {
 		return nil, err
 	}
-	shares, broke := o.Room()
-	r, err := newRecording(t, rec, shares, o)
+	r, err := newRecording(t, rec, o)
 	if err != nil {
 		return nil, errors.Join(err, rec.Close())
 	}
 	r.record.Baseline = o.Baseline
 	var down teardown
+	broke := evidence.CheckSpace(string(dir))
 	if broke == nil {
 		broke = r.phases(ctx, &down)
 	}
