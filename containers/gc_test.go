@@ -134,8 +134,28 @@ func TestGCRemovesWhatHasNoLease(t *testing.T) {
 	run := runID(t)
 	engine := dockertest.Engine(t)
 	makeObjects(t, engine, run, labels(run, "t/1", sandbox.RoleAgent))
+	connectStranger(t, engine, "waza-"+run)
 	gc(t)
 	dockertest.NoObjects(t, engine, run)
+}
+
+// connectStranger connects a running container that no run knows to a network.
+func connectStranger(t *testing.T, engine *client.Client, network string) {
+	t.Helper()
+	c, err := engine.ContainerCreate(within(t), client.ContainerCreateOptions{
+		Config: &container.Config{Image: debian, Cmd: []string{"sleep", "600"}}, HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(network)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := engine.ContainerRemove(context.Background(), c.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := engine.ContainerStart(within(t), c.ID, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A lease that another machine has created and not yet started is believed while

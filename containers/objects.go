@@ -233,17 +233,38 @@ func (e *engine) createNetwork(ctx context.Context, name string, o client.Networ
 // detachTime is how long to wait for containers to leave a network.
 const detachTime = 5 * time.Second
 
-// removeNetwork removes a network. It waits for containers that are being removed.
+// removeNetwork removes a network. It waits for containers that are being removed, then
+// disconnects what is still connected: Docker 20.10 may keep the endpoint of a container that it
+// has removed.
 func (e *engine) removeNetwork(ctx context.Context, id string) error {
+	forced := false
 	for until := time.Now().Add(detachTime); ; {
 		err := e.removeNetworkOnce(ctx, id)
-		if !errdefs.IsPermissionDenied(err) || time.Now().After(until) { // otherwise "has active endpoints"
+		if !errdefs.IsPermissionDenied(err) || forced { // otherwise "has active endpoints"
 			return ignoreGone(err)
 		}
-		if late := retry.Sleep(ctx, conflictPause); late != nil {
+		if forced = time.Now().After(until); forced {
+			if err := e.disconnectAll(ctx, id); err != nil {
+				return ignoreGone(err)
+			}
+		} else if late := retry.Sleep(ctx, conflictPause); late != nil {
 			return errors.Join(err, late)
 		}
 	}
+}
+
+// disconnectAll disconnects a network from all containers, also from those that are gone.
+func (e *engine) disconnectAll(ctx context.Context, id string) error {
+	found, err := e.NetworkInspect(ctx, id, client.NetworkInspectOptions{})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, endpoint := range found.Network.Containers {
+		_, err := e.NetworkDisconnect(ctx, id, client.NetworkDisconnectOptions{Container: endpoint.Name, Force: true})
+		errs = append(errs, ignoreGone(err))
+	}
+	return errors.Join(errs...)
 }
 
 func (e *engine) removeNetworkOnce(ctx context.Context, id string) error {

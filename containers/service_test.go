@@ -229,7 +229,7 @@ func TestReady(t *testing.T) {
 	var asked sync.WaitGroup
 	for _, test := range tests {
 		asked.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 			defer cancel()
 			start := time.Now()
 			err := s.Ready(ctx, "s0", test.service, test.check)

@@ -143,7 +143,7 @@ func TestAllowedByAddress(t *testing.T) {
 
 // A host that does not answer, or only takes, is told as it was.
 func TestHostThatDoesNotAnswer(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", "127.0.0.2:0") // other tests, which are given ports at 127.0.0.1, do not take it
 	if err != nil {
 		t.Fatal(err)
 	}

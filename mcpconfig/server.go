@@ -12,6 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+)
+
+// Default time limits of a server, which the tags of [Server] state.
+const (
+	DefaultStartup = time.Minute
+	DefaultRequest = 300 * time.Second
 )
 
 // Server is an entry of mcp_servers. It has exactly one of Command (run in Image, in the

@@ -17,7 +17,7 @@ func TestAbandonedCall(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 2
+  timeout_seconds: 6
   executor: script
   mcp_servers:
     inventory:

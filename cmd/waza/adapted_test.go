@@ -78,10 +78,17 @@ func newAgentProject(t *testing.T, executor, network string) *project {
 }
 
 // TestAgents_Airtight runs an agent on an airtight network, where its servers and model have
-// loopback addresses. TestAgents_Every uses a bridge.
+// loopback addresses, and one server starts more slowly than the agent waits by default.
+// TestAgents_Every uses a bridge.
 func TestAgents_Airtight(t *testing.T) {
 	t.Parallel()
 	p := newAgentProject(t, "claude", "airtight")
+	const soon, slow = "command: mcp-server-filesystem, args: [/data]", `command: sh, args: [-c, "sleep 31; exec mcp-server-filesystem /data"]`
+	eval := p.read("eval.yaml")
+	if !strings.Contains(eval, soon) {
+		t.Fatalf("no %s in\n%s", soon, eval)
+	}
+	p.write("eval.yaml", strings.Replace(eval, soon, slow, 1))
 	p.run(exitOK)
 	checkAgentTrial(t, p, "error", "read_text_file")
 	checkAgentTrial(t, p, "everything", "echo", "get-sum", "trigger-long-running-operation")

@@ -59,7 +59,7 @@ func gcLocal(s *state) error {
 func gcEngine(ctx context.Context, s *state) error {
 	g, err := containers.GC(ctx)
 	if err != nil {
-		return &exitError{exitInfra, fmt.Errorf("cannot look for containers: %w", err)}
+		return &exitError{exitInfra, fmt.Errorf("cannot clean up the engine: %w", err)}
 	}
 	if g.Guests > 0 {
 		fmt.Fprintf(s.stdout, "removed %s of old builds\n", text.Count(g.Guests, "guest image"))

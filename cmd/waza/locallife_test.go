@@ -152,7 +152,7 @@ tasks: [task.yaml]
 	if said := gc.stdout.String(); !strings.Contains(said, "ended 2 programs and removed the directories of 1 dead run") {
 		t.Errorf("gc says %q", said)
 	}
-	if said := gc.stderr.String(); !strings.Contains(said, "cannot look for containers: no Docker engine answers") {
+	if said := gc.stderr.String(); !strings.Contains(said, "cannot clean up the engine: no Docker engine answers") {
 		t.Errorf("gc complains %q", said)
 	}
 }

@@ -25,7 +25,7 @@ name: NAME
 config: {trials_per_task: 5, timeout_seconds: 300, parallel: true, workers: 5, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [task.yaml]
 -- task.yaml --
-{id: x, inputs: {prompt: x}, script: [{loop: {times: 75, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
+{id: x, inputs: {prompt: x}, script: [{loop: {times: 150, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
 `, inventory)
 	engine := dockertest.Engine(t)
 	takes := []func(t *testing.T, engine *client.Client, run, trial string){

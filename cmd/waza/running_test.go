@@ -34,7 +34,7 @@ func TestCommandExecutor(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 20
+  timeout_seconds: 60
   executor: command
   model: some-model
   agent: `+test.agent+`
@@ -57,7 +57,7 @@ func TestRunFlags(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 20, executor: script}
+config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: script}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 {id: alpha, tags: [quick], inputs: {prompt: x}, script: [{say: a}]}

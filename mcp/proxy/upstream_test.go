@@ -347,7 +347,7 @@ func TestRealServersOverHTTP(t *testing.T) {
 
 // If nothing listens on the address, the message says what to check.
 func TestProbeWhereNobodyListens(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", "127.0.0.2:0") // other tests, which are given ports at 127.0.0.1, do not take it
 	if err != nil {
 		t.Fatal(err)
 	}

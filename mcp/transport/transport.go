@@ -22,6 +22,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // Reasons why a connection ends or a message is not delivered.
@@ -68,8 +69,8 @@ const NotUTF8 = "the server sent a message that is not UTF-8; outside of frames.
 
 // WithDefaults returns s with zero fields set to their defaults.
 func (s Server) WithDefaults() Server {
-	s.Start = cmp.Or(s.Start, time.Minute)
-	s.Timeout = cmp.Or(s.Timeout, 300*time.Second)
+	s.Start = cmp.Or(s.Start, mcpconfig.DefaultStartup)
+	s.Timeout = cmp.Or(s.Timeout, mcpconfig.DefaultRequest)
 	s.Grace = cmp.Or(s.Grace, 2*time.Second)
 	s.Message = cmp.Or(s.Message, DefaultMessage)
 	s.Frames, s.Traffic = cmp.Or(s.Frames, DefaultFrames), cmp.Or(s.Traffic, DefaultTraffic)

@@ -129,12 +129,6 @@ const (
 	defaultServerDisk   = 256 << 20
 )
 
-// Default timeouts of a server.
-const (
-	defaultStartup = time.Minute
-	defaultRequest = 300 * time.Second
-)
-
 // placed returns a server as it runs: in a container, with a docker run command resolved, or on
 // this machine, with its working directory.
 func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Server, error) {
@@ -193,7 +187,7 @@ func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) 
 	for _, mock := range e.Mocks {
 		all = slices.DeleteFunc(all, func(s Server) bool { return s.Name == mock.Name })
 		all = append(all, Server{
-			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: defaultStartup, Timeout: defaultRequest,
+			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: mcpconfig.DefaultStartup, Timeout: mcpconfig.DefaultRequest,
 		})
 	}
 	return all, unenforced, nil
@@ -251,8 +245,8 @@ func (s *Server) configure(e *eval.Eval, config mcpconfig.Server, c Choices) (er
 	}
 	s.Expanded, s.Transport, s.Remote, s.Port, s.Path = config, config.Transport(), config.URL != "", config.Port, config.Endpoint()
 	s.Shared = !s.Remote && (e.Config.MCPServerLifetime == PerBenchmark || e.Config.MCPServerLifetime == "" && e.Local)
-	s.StartupTimeout = cmp.Or(seconds(config.StartupTimeout), defaultStartup)
-	s.Timeout = cmp.Or(seconds(config.Timeout/1000), defaultRequest)
+	s.StartupTimeout = cmp.Or(seconds(config.StartupTimeout), mcpconfig.DefaultStartup)
+	s.Timeout = cmp.Or(seconds(config.Timeout/1000), mcpconfig.DefaultRequest)
 	s.MaxFrames = int64(config.MaxFrames)
 	return errors.Join(readSize(&s.MaxMessage, config.MaxMessage), readSize(&s.MaxTraffic, config.MaxTraffic))
 }
