@@ -237,7 +237,7 @@ func offline() Defence {
 }
 
 func onlySpans() Defence {
-	return without(leakyBuild, "only what was replaced is the mark of a secret", "OnlySpans")
+	return without(leakyBuild, "only recorded spans tell where a secret was removed", "OnlySpans")
 }
 
 func redaction() Defence {

@@ -37,7 +37,7 @@ func unreadableAttacks() []Attack {
 		},
 		{
 			Name: part.WrittenMarks, As: Both, Without: onlySpans(), Won: notFailed, Tried: HasReport,
-			Goal: "turn a fail into an error or a pass by asterisks, as secrets are replaced by, in its output, in a file, in an argument and in the answer to it",
+			Goal: "turn a fail into an error or a pass by asterisks like those that replace secrets, in its output, in a file, in an argument and in the answer to a call",
 			Task: func(_ Ground, t *eval.Task) {
 				grader := func(kind, config string) eval.Grader {
 					return eval.Grader{Type: kind, Name: kind, Config: json.RawMessage(config)}

@@ -270,7 +270,7 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 	}
 }
 
-// marksForm distinguishes marks from the same asterisks, and from marks of other secrets.
+// marksForm tells arguments with marks from those with the same asterisks, or with marks of other secrets.
 func marksForm(marks map[string][]string) string {
 	if len(marks) == 0 {
 		return ""

@@ -29,7 +29,7 @@ type Use struct {
 	OK        bool // it succeeded
 	Failed    bool // it failed; of a builtin use neither may be known
 
-	Marks map[string][]string // in its arguments, as of an [evidence.Call]
+	Marks map[string][]string // like those of an [evidence.Call]
 }
 
 // FullName returns the tool's name with its server's before it, as upstream waza writes an MCP

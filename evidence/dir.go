@@ -78,8 +78,8 @@ func (d Dir) Transcript() ([]TranscriptEvent, error) {
 	return collectIfThere[TranscriptEvent](d, TranscriptFile)
 }
 
-// MarkedTranscript is like [Dir.Transcript], and tells where secrets were replaced, which are the spans of
-// the file.
+// MarkedTranscript is like [Dir.Transcript], and sets Marks of the events by the spans in which secrets were
+// replaced in the file.
 func (d Dir) MarkedTranscript(spans []secret.Span) ([]TranscriptEvent, error) {
 	if len(spans) == 0 {
 		return d.Transcript()

@@ -73,6 +73,6 @@ type TranscriptEvent struct {
 	ToolResult json.RawMessage `json:"tool_result,omitempty"`
 	Usage      *dialect.Usage  `json:"usage,omitempty"`
 
-	// Marks is as of a [Call], and has secrets in ToolName under "". [Dir.MarkedTranscript] sets it.
+	// Marks is like that of a [Call], with secrets in ToolName under "". [Dir.MarkedTranscript] sets it.
 	Marks map[string][]string `json:"-"`
 }

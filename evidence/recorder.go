@@ -205,8 +205,9 @@ func (r *Recorder) Step(s Step) error {
 	return explained(err)
 }
 
-// WriteTranscript writes e to out as a line of transcript.jsonl without secrets. The line begins at an offset
-// of the file. If e was made of a text in which secrets were replaced already, from has their spans.
+// WriteTranscript writes e to out as a line of transcript.jsonl without secrets, and returns its length. offset
+// is where the line begins in the file. If e was made of a text in which secrets were replaced already, from has
+// their spans.
 func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent, offset int, from []secret.Span) (n int, err error) {
 	line, found, err := cleanLine(e, r.secrets.JSON)
 	if err != nil {
@@ -320,8 +321,8 @@ type Redaction struct {
 	// Files counts the spans in the files of a tree by name, as returned by
 	// [secret.TarWriter.Files].
 	Files map[string]int `json:"files,omitempty"`
-	// Marks tells where they stood: in files of a tree, in texts of trial.json, named by their keys,
-	// or else in the file. Files whose lines have spans of their own have no marks here, nor have those of older runs.
+	// Marks lists where they stood: in the file, or in a file of the tree or a text of trial.json, which is
+	// named by its key. Frames and steps have spans of their own instead, and older runs have no marks.
 	Marks secret.Marks `json:"marks,omitempty"`
 }
 

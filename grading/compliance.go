@@ -254,19 +254,16 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	if gap != nil { // the answer to a call without one may be missing
 		calls = filter(all, func(call evidence.Call) bool { return !unanswered(call) })
 	}
-	selected, secret := c.clear(calls)
-	r.lacks(secret)
-	sel := c.selection(selected)
-	failed := c.Errors.sort(calls)
+	clear, hidden := clearCalls(calls, c.expected)
+	r.lacks(hidden)
 	r.lacks(c.Errors.removed(all))
-	if secret != nil && gap == nil {
+	sel := c.selection(clear)
+	failed := c.Errors.sort(calls)
+	if gap != nil || hidden != nil {
 		sel.atBest(c.threshold())
 	}
-	if gap != nil {
-		sel.atBest(c.threshold())
-		if c.Errors != nil && c.Errors.Recovery != nil {
-			failed.counted = nil
-		}
+	if gap != nil && c.Errors != nil && c.Errors.Recovery != nil {
+		failed.counted = nil
 	}
 	failed.soft = soft
 	gates, err := c.gates(s, sel, calls, all)

@@ -64,7 +64,7 @@ func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft 
 	return all, soft, nil
 }
 
-// removed returns an error if a secret was removed from a result that may read like an error, where that counts.
+// removed returns an error if a secret was removed from a result, where one that reads like an error counts.
 func (r *ErrorRules) removed(calls []evidence.Call) error {
 	for _, call := range calls {
 		if r != nil && r.Soft == "count" && call.Outcome == evidence.OutcomeOK && len(call.ResultMarks) > 0 {

@@ -68,14 +68,14 @@ func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
 		r.lacks(sel.known(s))
 	}
 	for _, sel := range c.expect {
-		sel.expect(&r, "expect_tools", r.clear(s.uses, sel))
+		sel.expect(&r, "expect_tools", clearUses(&r, s.uses, sel))
 	}
 	for _, sel := range c.reject {
-		found := filter(r.clear(s.uses, sel), sel.selects)
+		found := filter(clearUses(&r, s.uses, sel), sel.selects)
 		r.check("reject_tools", len(found) == 0, "Expected no call of %s; found %s.", sel, describe(found))
 	}
 	if c.AllowOnly != nil {
-		others := filter(r.clear(s.uses, c.allow...), c.disallows)
+		others := filter(clearUses(&r, s.uses, c.allow...), c.disallows)
 		r.check("allow_only", len(others) == 0, "Expected %s; found %s.%s", c.only(), describe(others), c.bareName(others))
 	}
 	r.details = map[string]any{"tools_used": toolNames(s.uses)}

@@ -120,7 +120,7 @@ func (c *DiffConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, f := range c.ExpectedFiles {
-		content := s.readFile(&r, files, f.Path)
+		content := files.read(&r, s.trial, f.Path)
 		if f.Snapshot != "" {
 			c.compare(&r, f, content)
 		}

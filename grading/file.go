@@ -73,7 +73,7 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, p := range c.MustExist {
-		if err := s.nameRemoved(path.Clean(p)); err != nil {
+		if err := nameRemoved(s.trial, path.Clean(p)); err != nil {
 			r.lacks(err)
 			continue
 		}
@@ -81,7 +81,7 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 		r.check("must_exist", exists, "Expected %s to exist; %s.", quote(p), not)
 	}
 	for _, p := range c.MustNotExist {
-		if err := s.nameRemoved(path.Clean(p)); err != nil {
+		if err := nameRemoved(s.trial, path.Clean(p)); err != nil {
 			r.lacks(err)
 			continue
 		}
@@ -89,7 +89,7 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 		r.check("must_not_exist", found == nil, "Expected %s not to exist; there is %s.", quote(p), found)
 	}
 	for _, pattern := range c.ContentPatterns {
-		content := s.readFile(&r, files, pattern.Path)
+		content := files.read(&r, s.trial, pattern.Path)
 		content.matches(&r, "must_match", pattern.MustMatch...)
 		content.matchesNone(&r, "must_not_match", pattern.MustNotMatch...)
 	}

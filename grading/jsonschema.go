@@ -66,7 +66,7 @@ func (c *JSONSchemaConfig) grade(s *subject) (report, error) {
 	if err := s.kept(evidence.GapFinalOutput); err != nil {
 		return report{}, err
 	}
-	if err := s.outputRemoved(false); err != nil {
+	if err := outputRemoved(s.trial, false); err != nil {
 		return report{}, err
 	}
 	var r report

@@ -52,7 +52,7 @@ func (s *subject) questions(q judgement) (all []evidence.JudgeAsk, leftOut int, 
 	if err := s.seen(q.servers...); err != nil {
 		return nil, 0, err
 	}
-	if err := s.outputRemoved(false); err != nil {
+	if err := outputRemoved(s.trial, false); err != nil {
 		return nil, 0, err
 	}
 	made := filter(s.calls, func(call evidence.Call) bool {
@@ -129,7 +129,7 @@ func (s *subject) showConversation() (string, error) {
 	if s.transcriptGap != nil {
 		return "", s.transcriptGap
 	}
-	if spans := s.marks(evidence.TranscriptFile).Spans("", false); len(spans) > 0 {
+	if spans := s.trial.Redacted[evidence.TranscriptFile].Marks.Spans("", false); len(spans) > 0 {
 		return "", removed(errSpoilt, secret.Names(spans), "the transcript")
 	}
 	events, _ := s.transcript()
@@ -234,7 +234,7 @@ func (s *subject) pairQuestions(q judgement) ([]evidence.JudgeAsk, error) {
 	if err := s.kept(evidence.GapFinalOutput); err != nil {
 		return nil, err
 	}
-	if err := s.outputRemoved(false); err != nil {
+	if err := outputRemoved(s.trial, false); err != nil {
 		return nil, err
 	}
 	base := s.trial.Baseline

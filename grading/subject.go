@@ -122,7 +122,7 @@ func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 		}
 		return nil, false
 	}
-	transcript, err := s.dir.MarkedTranscript(s.marks(evidence.TranscriptFile).Spans("", false))
+	transcript, err := s.dir.MarkedTranscript(s.trial.Redacted[evidence.TranscriptFile].Marks.Spans("", false))
 	if err != nil {
 		s.transcriptGap = fmt.Errorf("%w: %s", errSpoilt, s.explain(err))
 	}

@@ -50,7 +50,7 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 	if c.Turns == allTurns {
 		text = s.trial.EarlierOutput + text
 	}
-	removed := s.outputRemoved(c.Turns == allTurns)
+	removed := outputRemoved(s.trial, c.Turns == allTurns)
 	output := checkedText{what: "the output", text: text, cased: " in this case", removed: removed}
 	anyCase := checkedText{what: "the output", text: strings.ToLower(text), fold: true, removed: removed}
 	anyCase.contains(&r, "contains", c.Contains...)

@@ -45,7 +45,7 @@ func (c *ToolCallsConfig) grade(s *subject) (report, error) {
 		r.atMost("max_calls", *c.MaxCalls, "tool calls", s.uses)
 	}
 	for _, sel := range c.expect {
-		sel.expect(&r, "expect", r.clear(s.uses, sel))
+		sel.expect(&r, "expect", clearUses(&r, s.uses, sel))
 	}
 	r.details = map[string]any{"total_calls": len(s.uses), "unique_tools": toolNames(s.uses)}
 	return r, nil

@@ -29,20 +29,20 @@ var (
 // workspace maps paths to the wanted entries of a workspace.
 type workspace map[string]*entry
 
-// readFile checks that a file can be read, and returns its content.
-func (s *subject) readFile(r *report, w workspace, name string) checkedText {
+// read checks that a file can be read, and returns its content.
+func (w workspace) read(r *report, t evidence.Trial, name string) checkedText {
 	clean := path.Clean(name)
 	file := w[clean]
 	why := file.unread()
 	p := checkedText{what: quote(name), unread: why != ""}
-	if p.removed = s.nameRemoved(clean); p.removed != nil {
+	if p.removed = nameRemoved(t, clean); p.removed != nil {
 		r.lacks(p.removed)
 		return p
 	}
 	r.check("path", !p.unread, "Expected to read %s; %s.", p.what, why)
 	if !p.unread {
 		p.text = string(file.content)
-		p.removed = removedAt(s.marks(evidence.WorkspaceFile).Spans(clean, false), p.text, quote(name))
+		p.removed = removedAt(t.Redacted[evidence.WorkspaceFile].Marks.Spans(clean, false), p.text, quote(name))
 	}
 	return p
 }

@@ -135,7 +135,7 @@ func TestStateOfAServerThatIsGone(t *testing.T) {
 	}
 }
 
-// Secrets are redacted in the descriptions of servers' steps.
+// Secrets are redacted in the answers of servers' steps, and a check of such an answer is an error.
 func TestStepsAreRedacted(t *testing.T) {
 	o := options(t)
 	o.Secrets.Add("process-two")
@@ -145,7 +145,7 @@ func TestStepsAreRedacted(t *testing.T) {
 	trial := stateTrial(2, 1)
 	trial.Graders[0].Config = json.RawMessage(`{"server":"stock","calls":[{"tool":"t","contains":"it is"}]}`)
 	r := runOne(t, b, trial, o)
-	wantOutcome(t, r, evidence.ClassPass, "")
+	wantOutcome(t, r, evidence.ClassError, "could not judge: state")
 	if text := readAll(t, r.Dir, evidence.StepsFile); strings.Contains(text, "process-two") || !strings.Contains(text, "it is ") {
 		t.Errorf("steps.jsonl: %s", text)
 	}

@@ -68,10 +68,10 @@ func overfill(context.Context) []part.Word {
 	return nil
 }
 
-// stars looks like the mark of a secret.
+// stars look like the asterisks that replace a secret.
 var stars = strings.Repeat("*", len(part.Unsaid))
 
-// writeMarks writes marks wherever a grader looks.
+// writeMarks writes asterisks wherever a grader looks.
 func writeMarks(ctx context.Context) []part.Word {
 	_ = os.WriteFile(filepath.Join(workspace, part.WrittenMarks), []byte(stars), 0o600)
 	_, err := call(ctx, victim, stars)

@@ -7,8 +7,8 @@ const (
 	Token     = "TOKEN"
 )
 
-// WrittenMarks is the attack by asterisks, and the file that has them; Unsaid is what is asked for in their
-// place.
+// WrittenMarks is the attack by asterisks, and the file that has them. Unsaid is what its graders look for in
+// their place.
 const (
 	WrittenMarks = "written-marks"
 	Unsaid       = "what-was-asked-for"

@@ -28,7 +28,7 @@ func (m *Marks) Add(in string, name bool, spans ...Span) {
 	}
 }
 
-// Spans returns the spans of a text, or of its name. A mark that stands for those that are not listed may be one.
+// Spans returns the spans of a text, or of its name, and the mark that stands for those that are not listed.
 func (m Marks) Spans(in string, name bool) (spans []Span) {
 	for _, one := range m {
 		if one.isRest() || one.In == in && one.Name == name {
@@ -38,7 +38,7 @@ func (m Marks) Spans(in string, name bool) (spans []Span) {
 	return spans
 }
 
-// Names returns the spans of names of texts that may have been a name.
+// Names returns the spans of those names that may have been name before secrets were replaced in them.
 func (m Marks) Names(name string) (spans []Span) {
 	for _, one := range m {
 		if one.isRest() || one.Name && mayBe(one.In, name) {
@@ -51,9 +51,9 @@ func (m Marks) Names(name string) (spans []Span) {
 // isRest reports whether a mark stands for those that are not listed.
 func (m Mark) isRest() bool { return m.In == "" && m.Bytes == 0 }
 
-// Within returns which members of an object in a JSON document have a span in their value, with the names
-// of the secrets. path has the keys that lead to the object. A span that may belong to any member, as one
-// in a key, is found under "". Lists are not distinguished from their items.
+// Within returns the names of the secrets in the members of an object in a JSON document, by key. path has
+// the keys that lead to the object. Secrets that may belong to any member, such as one in a key, are under
+// "". Lists are not distinguished from their items.
 func Within(doc []byte, spans []Span, path ...string) map[string][]string {
 	if len(spans) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func Within(doc []byte, spans []Span, path ...string) map[string][]string {
 	return names
 }
 
-// mayBe reports whether a text with marks may have been another, as far as its asterisks allow.
+// mayBe reports whether a text in which secrets were replaced may have been text.
 func mayBe(marked, text string) bool {
 	if len(marked) != len(text) {
 		return false

@@ -163,9 +163,9 @@ func Names(spans []Span) []string {
 	return slices.Compact(all)
 }
 
-// Kept returns the spans of a text that was made of a text with other spans and has its marks still: each row
-// of asterisks that is as long as the shortest of these. Without such a span there is none, whatever the
-// text has.
+// Kept returns where secrets were replaced in a text that was made of another one, which has its spans in of:
+// each row of asterisks that is at least as long as the shortest of them. Without spans in the other text
+// there are none in this one, whatever asterisks it has.
 func Kept(text string, of []Span) (spans []Span) {
 	if len(of) == 0 {
 		return nil

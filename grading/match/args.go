@@ -98,8 +98,8 @@ type Fit struct {
 // Full reports whether all constraints are satisfied.
 func (f Fit) Full() bool { return f.Satisfied == f.Total }
 
-// LooksAt returns the names of secrets in the arguments that a compares, of all that were replaced in a call's:
-// by argument, and under "" those that may be in any.
+// LooksAt returns the names of the secrets that were replaced in the arguments that a compares. marks has those
+// of all arguments of a call, as the Marks of an evidence.Call.
 func (a *Args) LooksAt(marks map[string][]string) (names []string) {
 	if a == nil || a.want == nil {
 		return nil

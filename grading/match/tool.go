@@ -118,7 +118,7 @@ func (e Expected) key() string {
 	return fmt.Sprint(keys, e.Min, e.Max)
 }
 
-// LooksAt is as [Args.LooksAt], of the targets whose tool a call is of.
+// LooksAt is like [Args.LooksAt], for the arguments of the targets whose tool was called.
 func (e Expected) LooksAt(c Call, marks map[string][]string) (names []string) {
 	for _, target := range e.Targets {
 		if target.Names(c.Server, c.Tool) {

@@ -264,8 +264,8 @@ const (
 	// Redaction removes secrets from everything written. Without it they are stored on
 	// disk.
 	Redaction = true
-	// OnlySpans takes for the mark of a secret only what was marked. Without it asterisks that an agent or a
-	// server wrote are one too, and a check of a text that has them cannot fail.
+	// OnlySpans has only recorded spans tell where a secret was removed. Without it asterisks that an agent wrote
+	// do so too, and a check of a text that has them cannot fail.
 	OnlySpans = true
 )
 

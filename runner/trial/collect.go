@@ -329,7 +329,7 @@ func (c collector) writeConverted(source transcript.Source) (all string, err err
 // outputFiles are the files of the agent's outputs, by the source of a transcript.
 var outputFiles = map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}
 
-// marksIn returns the spans of the source of a transcript.
+// marksIn returns the spans in which secrets were replaced in the source of a transcript.
 func (c collector) marksIn(from string) []secret.Span {
 	if name, isOutput := outputFiles[from]; isOutput {
 		return c.rec.Redacted()[name].Marks.Spans("", false)

@@ -34,7 +34,7 @@ type recording struct {
 	acted    atomic.Bool     // the agent wrote something, asked a model or called a tool
 	sender   evidence.Sender // whose messages are recorded; empty for the agent
 	earlier  string          // the agent's output in the turns before the last
-	outputOf []secret.Span   // of the text that FinalOutput was made of, if secrets were replaced in that already
+	outputOf []secret.Span   // in which secrets were replaced already in the text that FinalOutput was made of
 	unsure   bool            // the class is the agent's only as long as no other cause of what is missing is found
 	midway   bool            // of a checkpoint: the agent goes on, so its output is not its final one
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
@@ -208,8 +208,8 @@ func (r *recording) redacted() evidence.Trial {
 	return record
 }
 
-// cleanOutputs removes secrets from the agent's output, one of which may begin in the turns before the
-// last and end in that.
+// cleanOutputs removes secrets from the agent's output. One may begin in the turns before the last and end in
+// the last.
 func (r *recording) cleanOutputs(record *evidence.Trial) (marks secret.Marks, found secret.Found) {
 	last := len(record.EarlierOutput)
 	clean, found := r.o.Secrets.Bytes([]byte(record.EarlierOutput + record.FinalOutput))
