@@ -99,7 +99,7 @@ func TestRecover(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, name := range []string{"1/interrupted/1/trial.json", "2/interrupted/1/frames.jsonl", "3/attempts/1/trial.json", "4/interrupted/1/events.jsonl"} {
+		for _, name := range []string{"1/interrupted/1/trial.json", "2/interrupted/1/frames", "3/attempts/1/trial.json", "4/interrupted/1/events.jsonl"} {
 			if _, err := os.Stat(at(filepath.FromSlash(name))); err != nil {
 				t.Error(err)
 			}

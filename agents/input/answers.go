@@ -1,9 +1,6 @@
 package input
 
-import (
-	"encoding/json"
-	"slices"
-)
+import "encoding/json"
 
 // Kinds of requests that a server makes of its client, as the client's capabilities have them.
 const (
@@ -17,15 +14,19 @@ func Kinds() []string { return []string{KindElicitation, KindSampling, KindRoots
 
 // KindOf returns the kind of a request of a server, or "" for any other method.
 func KindOf(method string) string {
-	i := slices.Index([]string{"elicitation/create", "sampling/createMessage", "roots/list"}, method)
-	if i < 0 {
-		return ""
+	switch method {
+	case "elicitation/create":
+		return KindElicitation
+	case "sampling/createMessage":
+		return KindSampling
+	case "roots/list":
+		return KindRoots
 	}
-	return Kinds()[i]
+	return ""
 }
 
-// Answers says which requests of servers have an answer. An agent gets it from the runner, which
-// checks the request and records the answer.
+// Answers says which requests of servers have an answer. An agent gets the answer from the runner,
+// which checks the request and records both.
 type Answers struct {
 	URL   string              `json:"url"`   // for a [Question]
 	Kinds map[string][]string `json:"kinds"` // of requests, by server

@@ -2,8 +2,9 @@
 // speaks MCP to the servers of mcp.json. Examples, tests and benchmarks use it, since a model
 // would answer differently each time.
 //
-// A script is not a program: it has no conditions and no functions. The agent does not retry. What a
-// server asks of its client (sampling, elicitation, roots) it answers only if the task has answers.
+// A script is not a program: it has no conditions and no functions. The agent does not retry. It
+// answers requests of servers to their client (sampling, elicitation, roots) only if the task has
+// answers.
 // It leaves the judgement of what it got to graders.
 //
 // # Steps

@@ -1,5 +1,5 @@
-// Package answer answers the requests of MCP servers to their client from a table, as answers of a
-// task define it: elicitation, sampling and roots.
+// Package answer answers requests of MCP servers to their client (elicitation, sampling and roots) from
+// the table that is answers of a task.
 //
 // The built-in agents ask the runner, which has the table, for each answer. So their executable, which
 // is process 1 of every container, has no library of JSON Schemas. This package does not know about
@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -146,6 +147,22 @@ func (t Table) Kinds() map[string][]string {
 		}
 	}
 	return all
+}
+
+// maxQuestion is the maximum size of a question in bytes, as of a message to a built-in agent.
+const maxQuestion = 16 << 20
+
+// ReadQuestion parses a question. It is not trusted: any program in the agent's container may have
+// sent it.
+func ReadQuestion(body io.Reader) (q input.Question, err error) {
+	raw, err := io.ReadAll(io.LimitReader(body, maxQuestion+1))
+	switch {
+	case err != nil:
+		return q, err
+	case len(raw) > maxQuestion:
+		return q, fmt.Errorf("it is larger than %d bytes", maxQuestion)
+	}
+	return q, jsontext.Unmarshal(raw, &q)
 }
 
 // maxMisfits is how many places are named where a request violates its schema.

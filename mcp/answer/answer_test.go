@@ -1,6 +1,7 @@
 package answer_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -112,21 +113,24 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Params are a server's: whatever they are, there is an answer, and where they do not fit it is one
-// line.
+// Whatever is asked has an answer, and how params do not fit is said in one line.
 func FuzzReply(f *testing.F) {
 	a, err := compiled("sampling", `{"action":"decline","schema":{"properties":{"messages":{"maxItems":1},"n":{"maximum":9}},"required":["messages"]}}`)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add([]byte(`{"messages":[]}`))
-	f.Add([]byte(`{"messages":[1,2],"n":1e999999}`))
-	f.Add([]byte("{\"messages\":\"a\\nb\"}"))
-	f.Add([]byte(`[`))
-	f.Fuzz(func(t *testing.T, params []byte) {
-		got := table("sampling", a).Reply(input.Question{Server: "stock", Kind: "sampling", Params: params})
+	for _, params := range []string{`{"messages":[]}`, `{"messages":[1,2],"n":1e999999}`, `{"messages":"a\nb"}`, `[`} {
+		f.Add([]byte(`{"server":"stock","kind":"sampling","params":` + params + `}`))
+	}
+	f.Add([]byte(`{"kind":"roots"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		q, err := answer.ReadQuestion(bytes.NewReader(body))
+		if err != nil {
+			return
+		}
+		got := table("sampling", a).Reply(q)
 		if got.Code == 0 || got.Message == "" || (got.Code == -32602) != (got.Unmet != "") || strings.ContainsAny(got.Unmet, "\r\n") {
-			t.Errorf("%q: %+v", params, got)
+			t.Errorf("%q: %+v", body, got)
 		}
 	})
 }

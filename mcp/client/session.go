@@ -49,7 +49,8 @@ type Session struct {
 	ignores bool            // the server ignores unknown requests
 
 	mirrored map[string][]mirror.Argument // by tool, the arguments that headers repeat
-	inattend func()                       // ends attend; may be nil
+
+	stopListening func() // nil unless an agent answers requests
 }
 
 const (
@@ -217,28 +218,23 @@ func (s *Session) handshake(ctx context.Context) error {
 	}
 	err = s.conn.notify(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	if err == nil && s.answerer.answers(s.server.Name) {
-		s.attend()
+		s.stop() // what listens to an earlier session
+		s.stopListening = s.listen(context.Background())
 	}
 	return err
 }
 
-// attend answers what the server asks outside of our requests, until the session ends or begins anew.
-func (s *Session) attend() {
-	s.stopAttending()
-	ctx, cancel := context.WithCancel(context.Background())
+// listen handles messages that the server sends without a request, until ctx ends or stop is called.
+func (s *Session) listen(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	conn, ended := *s.conn, make(chan struct{}) // a copy, since requests modify s.conn
 	go func() {
 		defer close(ended)
-		conn.listen(ctx)
+		if conn.era == eraSessions {
+			conn.listen(ctx)
+		}
 	}()
-	s.inattend = func() { cancel(); <-ended }
-}
-
-func (s *Session) stopAttending() {
-	if s.inattend != nil {
-		s.inattend()
-		s.inattend = nil
-	}
+	return func() { cancel(); <-ended }
 }
 
 // capabilities returns the capabilities that the client declares.
@@ -423,15 +419,7 @@ func (s *Session) Catalog() catalog.Catalog {
 // server's program ends first it returns an error that says how.
 func (s *Session) Listen(ctx context.Context) error {
 	gone := s.program().Gone()
-	ctx, cancel := context.WithCancel(ctx)
-	heard := make(chan struct{})
-	go func() {
-		defer close(heard)
-		if s.era == eraSessions {
-			s.conn.listen(ctx)
-		}
-	}()
-	defer func() { cancel(); <-heard }()
+	defer s.listen(ctx)()
 	select {
 	case <-gone:
 		end, _ := s.program().Ended()
@@ -443,8 +431,14 @@ func (s *Session) Listen(ctx context.Context) error {
 
 // Close ends the session.
 func (s *Session) Close() {
-	s.stopAttending()
+	s.stop()
 	s.conn.close()
+}
+
+func (s *Session) stop() {
+	if s.stopListening != nil {
+		s.stopListening()
+	}
 }
 
 // answers parses raw and returns the response to the request with an id, which is JSON. A

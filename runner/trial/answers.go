@@ -2,21 +2,18 @@ package trial
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/answer"
 )
 
 // Limits of the questions of a trial.
 const (
-	maxQuestion  = 16 << 20 // bytes, as of a message to a built-in agent
 	maxQuestions = 10_000
 	maxShownText = 1 << 10 // bytes of a request in an event
 )
@@ -30,9 +27,13 @@ type answers struct {
 	unmet string // how the first wrong request violates its schema; guarded by mu
 }
 
-// ServeHTTP answers a question. It is not trusted: any program in the agent's container may ask.
+// ServeHTTP answers a question.
 func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q, err := readQuestion(r)
+	if r.Method != http.MethodPost {
+		http.Error(w, "only POST is answered", http.StatusMethodNotAllowed)
+		return
+	}
+	q, err := answer.ReadQuestion(r.Body)
 	if err != nil {
 		http.Error(w, fmt.Sprintf("cannot be answered: %v", err), http.StatusBadRequest)
 		return
@@ -45,20 +46,6 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.acted.Store(true)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(reply)
-}
-
-func readQuestion(r *http.Request) (q input.Question, err error) {
-	if r.Method != http.MethodPost {
-		return q, errors.New("only POST is answered")
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxQuestion+1))
-	switch {
-	case err != nil:
-		return q, err
-	case len(body) > maxQuestion:
-		return q, fmt.Errorf("it is larger than %d bytes", maxQuestion)
-	}
-	return q, jsontext.Unmarshal(body, &q)
 }
 
 // answer returns the answer to a question and records it. It reports whether that was within the
