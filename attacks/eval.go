@@ -66,7 +66,7 @@ func (g Ground) eval() eval.Eval {
 	return eval.Eval{
 		Name: g.Name,
 		Config: eval.Config{
-			TrialsPerTask: 1, TimeoutSeconds: 240, Parallel: new(true), Workers: 4, Executor: "command",
+			TrialsPerTask: 1, TimeoutSeconds: 480, Parallel: new(true), Workers: 4, Executor: "command",
 			Agent: &eval.Agent{
 				Command: program, Args: []string{"agent"},
 				Transcript: &transcript.Source{From: "stdout", Format: transcript.FormatWaza},
@@ -116,8 +116,8 @@ func besideCalm(g Ground, t *eval.Task) {
 
 // Program returns a grader whose program attacks.
 func (g Ground) Program(name, attack string) eval.Grader {
-	config, _ := json.Marshal(map[string]any{ // of strings
-		"image": g.Image, "command": program, "args": []string{"grader", attack, g.Aims},
+	config, _ := json.Marshal(map[string]any{ // of strings and a number
+		"image": g.Image, "command": program, "args": []string{"grader", attack, g.Aims}, "timeout": 240,
 	})
 	return eval.Grader{Type: "program", Name: name, Config: config}
 }

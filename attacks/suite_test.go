@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -82,8 +83,7 @@ type sub struct {
 	do   func(*testing.T)
 }
 
-// sideBySide runs subtests in order, atOnce at a time. That is more than there are
-// processors, since attacks mostly wait.
+// sideBySide runs subtests in order, atOnce at a time.
 func sideBySide(t *testing.T, atOnce int, subs []sub) {
 	t.Helper()
 	turns := make(chan struct{}, atOnce)
@@ -134,7 +134,7 @@ func TestControls(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	var shown atomic.Int64
-	sideBySide(t, 3, s.controls(t, &shown))
+	sideBySide(t, max(1, runtime.NumCPU()/2), s.controls(t, &shown)) // beside TestAttacks, four trials in each run
 	s.figure("defences taken out %d, in %d builds; attacks that succeeded then %d", len(removable()), len(builds()), shown.Load())
 }
 

@@ -19,7 +19,7 @@ const realServers = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 240
+  timeout_seconds: 600
   parallel: true
   workers: 2
   executor: EXECUTOR

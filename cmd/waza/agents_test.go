@@ -72,7 +72,7 @@ func newAgentsProject(t *testing.T) *project {
 	}
 	p.write("skills/tides/SKILL.md", "---\nname: tides\ndescription: "+skillSays+"\n---\nRead the table.\n")
 	changes := strings.NewReplacer("name: agents", "name: "+p.name, "\nconfig:\n", "\nconfig:\n  skill_directories: [skills]\n",
-		"timeout_seconds: 120", "timeout_seconds: 400") // many start at once, on few processors
+		"timeout_seconds: 120", "timeout_seconds: 600") // many start at once, on few processors
 	p.write("eval.yaml", changes.Replace(p.read("eval.yaml")))
 	plan := p.start("run", "--isolate", "--executor", strings.Join(everyAgent(), ","), "--task", "files", "--dry-run", "eval.yaml").wait(exitOK)
 	images := regexp.MustCompile(`image (waza-agent:\S+),`).FindAllStringSubmatch(plan.stdout.String(), -1)

@@ -19,7 +19,6 @@ func TestMaxAttempts(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   max_attempts: 3
   executor: command
   agent:

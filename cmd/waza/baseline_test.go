@@ -17,7 +17,6 @@ func TestBaseline(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 2
-  timeout_seconds: 30
   executor: command
   skill_directories: [skills]
   agent: {command: sh, prompt: argument, args: ["-c", "cat .waza/skills/*/SKILL.md; echo $1", "sh", "{{prompt}}"]}

@@ -22,7 +22,6 @@ func TestBytesEndToEnd(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   parallel: true
   workers: 2
   executor: command

@@ -74,7 +74,7 @@ func TestWeakSandbox(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 30, executor: script}
+config: {trials_per_task: 1, executor: script}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{say: a}]}

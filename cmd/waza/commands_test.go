@@ -14,7 +14,6 @@ const playedCommands = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: command
   agent: {command: sh, args: ["-c", "eval \"$1\"", sh]}
 command_mocks:

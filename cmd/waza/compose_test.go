@@ -155,13 +155,13 @@ func testComposeOutcomes(t *testing.T, image string) {
 	c := newComposed(t, image, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+config: {trials_per_task: 1, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
 -- failing.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script}
+config: {trials_per_task: 1, executor: script}
 graders: [{type: text, name: never, config: {contains: [nothing that anybody says]}}]
 tasks: [silent.yaml]
 -- silent.yaml --

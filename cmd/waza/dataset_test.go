@@ -12,7 +12,7 @@ func TestDataset(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 30, executor: mock}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: mock}
 inputs: {lang: Go, word: none}
 tasks_from: rows.csv
 range: [2, 3]
@@ -25,7 +25,7 @@ b,Second,two,"say {{.Vars.word}} in {{ .Vars.lang }}, {{.TaskName}}"
 d,Fourth,four,x
 -- files.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 30, executor: mock}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: mock}
 inputs: {lang: Go}
 tasks: [task.yaml]
 -- task.yaml --

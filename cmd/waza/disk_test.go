@@ -94,7 +94,6 @@ func TestFaults_DiskTooSmallForATrial(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   agent: {command: sh, args: [-c], prompt: argument}
   isolation: {network: airtight, agent: {image: "debian:bookworm-slim"}}
@@ -129,7 +128,7 @@ func TestFaults_DiskFillsUp(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, parallel: false, timeout_seconds: 120, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+config: {trials_per_task: 1, parallel: false, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 {id: quick, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
@@ -170,7 +169,6 @@ func TestFaults_AgentFillsTheEvidence(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 120
   executor: script
   isolation: {network: airtight, agent: {image: "debian:bookworm-slim"}}
   mcp_servers: {stock: {image: waza-examples/inventory}}
@@ -215,7 +213,7 @@ func TestFaults_DiskFullToBeginWith(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 120, executor: script}
+config: {trials_per_task: 1, executor: script}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{say: done}]}

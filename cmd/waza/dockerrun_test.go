@@ -24,7 +24,6 @@ func TestDockerRun(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     stock:
@@ -76,7 +75,6 @@ func TestServerThatWantsRoot(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: mock
   mcp_servers:
     rooted: {image: "debian:bookworm-slim", command: sh, args: [-c, "mkdir -p /var/lib/app && chown 33 /var/lib/app && exec setpriv --reuid 33 serve"]}
@@ -106,7 +104,6 @@ func TestPrivateRegistry(t *testing.T) {
 name: `+p.name+`
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: script
   isolation: {network: airtight, pull: always, agent: {image: "`+registry.Image+`"}}
 tasks: [task.yaml]

@@ -51,7 +51,6 @@ name: NAME
 skill: stock
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: llm
   model: m-1
   models: {openai: {base_url: "PROVIDER", api_key_env: NO_KEY}}

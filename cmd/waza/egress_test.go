@@ -193,7 +193,6 @@ func TestEgress(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 120
   executor: command
   agent: {command: sh, args: [-c, %[3]q]}
   isolation:

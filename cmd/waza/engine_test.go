@@ -15,7 +15,7 @@ import (
 const atWork = `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 300, parallel: true, workers: 3, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+config: {trials_per_task: 1, parallel: true, workers: 3, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 {id: quick, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}

@@ -25,7 +25,6 @@ const waits = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 100
   executor: script
   isolation: {network: NETWORK}
   mcp_server_lifetime: per_benchmark
@@ -114,7 +113,7 @@ func TestNoRetries(t *testing.T) {
 const soonDone = `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script}
+config: {trials_per_task: 1, executor: script}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{say: done}]}
@@ -191,7 +190,7 @@ func TestFaults_ServersEnds(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script, isolation: {server_image: "debian:bookworm-slim"}}
+config: {trials_per_task: 1, executor: script, isolation: {server_image: "debian:bookworm-slim"}}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 id: exits

@@ -16,7 +16,6 @@ func TestFirstEvent(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   first_event_timeout_seconds: 2
   executor: command
   agent: {command: sh, args: ["-c", "eval \"$1\"", sh]}

@@ -14,7 +14,6 @@ const goesOn = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: command
   agent:
     command: sh
@@ -67,7 +66,6 @@ func TestScriptedTurns(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: script
   mcp_servers: {stock: {command: inventory}}
 graders: [{type: text, name: said, config: {turns: all, contains: ["first one\nsecond two"]}}]

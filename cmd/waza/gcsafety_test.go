@@ -89,7 +89,7 @@ func TestFaults_GCAcrossContainers(t *testing.T) {
 			p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}, isolation: {network: airtight}}
+config: {trials_per_task: 1, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}, isolation: {network: airtight}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}

@@ -18,7 +18,6 @@ func TestHooks(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: command
   agent: {command: sh, args: ["-c", "echo agent >> log"]}
 hooks:
@@ -61,7 +60,6 @@ func TestHooksAreNotTheAgent(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: script
   mcp_servers: {inventory: {command: inventory}}
 hooks:
@@ -121,7 +119,7 @@ graders:
 const hostHooks = `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 2, isolation: {network: airtight}, timeout_seconds: 30, executor: mock}
+config: {trials_per_task: 2, isolation: {network: airtight}, executor: mock}
 hooks:
   before_run: [{command: "pwd > ../log; echo run >> ../log", working_directory: sub, host: true}]
   before_task: [{command: "echo task >> log", host: true}, {command: "exit 3", host: true, exit_codes: [3], error_on_fail: true}]

@@ -38,18 +38,17 @@ func TestAttacks_HostileServers(t *testing.T) {
 -- tasks/%02d.yaml --
 id: t%d
 inputs: {prompt: x}
-mcp_servers: {it: {args: [%s], %sstartup_timeout: 20}}
+mcp_servers: {it: {%sargs: [%s]}}
 script:
   - call: {server: it, tool: poke, expect: %s}
   - say: over
-`, i, i, test.how, test.config, cmp.Or(test.outcome, "any"))
+`, i, i, test.config, test.how, cmp.Or(test.outcome, "any"))
 	}
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   parallel: true
   workers: 3
   executor: script

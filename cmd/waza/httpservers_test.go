@@ -58,7 +58,6 @@ func TestHTTPServersInContainers(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   isolation: {network: airtight, server_image: waza-examples/npm-servers}
   mcp_servers:
@@ -112,7 +111,7 @@ func TestHTTPServersThatFail(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, parallel: true, workers: 2, executor: script, isolation: {network: airtight, server_image: waza-examples/npm-servers}}
+config: {trials_per_task: 1, parallel: true, workers: 2, executor: script, isolation: {network: airtight, server_image: waza-examples/npm-servers}}
 tasks: [tasks/*.yaml]
 -- server.js --
 require('http').createServer((req, res) => {
@@ -227,7 +226,6 @@ func TestRemoteServers(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     plain: {url: "${E2E_PLAIN}/mcp", headers: {Authorization: "${E2E_TOKEN}"}}
@@ -340,7 +338,7 @@ func TestRemoteServersAndProxies(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: script}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: script}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 id: of-the-eval

@@ -74,7 +74,6 @@ const sources = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     node: {build: {context: ./node, args: {FLAVOUR: plain}}}

@@ -148,7 +148,6 @@ func TestCanariesWithoutIsolation(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers: {inventory: {command: ./inventory}}
   canaries: {key: {plant: [{file: .env}, {server: inventory, env: KEY}]}, other: {plant: [{file: other.txt}]}}
@@ -184,7 +183,6 @@ const wayOutProject = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   parallel: true
   executor: script
   isolation:

@@ -15,7 +15,6 @@ name: NAME
 skill: answers
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: command
   skill_directories: [skills]
   instruction_files: [rules.md]

@@ -130,7 +130,6 @@ func TestPin(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     it: {image: "debian:bookworm-slim", command: /srv/lister, args: ["${HOW}"], files: {/srv/lister: lister}}

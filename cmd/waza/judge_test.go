@@ -26,7 +26,6 @@ const judgedRun = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   judge: {base_url: "ENDPOINT", api_key_env: JUDGE_KEY, model: house, temperature: 0}
   mcp_servers: {stock: {command: inventory}}
@@ -118,7 +117,6 @@ func TestJudgesKeyIsKeptOut(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   agent: {command: sh, args: ["-c", "echo the key is $SAME_KEY, inherited are [$JUDGE_KEY]; echo $SAME_KEY >&2"]}
   judge: {base_url: "ENDPOINT", api_key_env: JUDGE_KEY, model: m}

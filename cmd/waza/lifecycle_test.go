@@ -20,7 +20,7 @@ import (
 const longRun = `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 300, parallel: true, workers: 4, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+config: {trials_per_task: 1, isolation: {network: airtight}, parallel: true, workers: 4, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 {id: quick, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
@@ -143,7 +143,7 @@ func TestInterruptedPhases(t *testing.T) {
 		{"probing", `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 300, executor: mock, isolation: {network: airtight, server_image: "debian:bookworm-slim"}, mcp_servers: {hangs: {command: sleep, args: ["300"], startup_timeout: 300}}}
+config: {trials_per_task: 1, executor: mock, isolation: {network: airtight, server_image: "debian:bookworm-slim"}, mcp_servers: {hangs: {command: sleep, args: ["300"], startup_timeout: 300}}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}}
@@ -153,7 +153,6 @@ tasks: [task.yaml]
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 300
   executor: command
   agent: {command: sh, args: [-c, "for i in $(seq 8); do head -c 50000000 /dev/zero > $i; done"]}
   isolation: {network: airtight, agent: {image: "debian:bookworm-slim"}}
@@ -188,7 +187,7 @@ func TestFaults_InterruptedAnytime(t *testing.T) {
 			p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 2, timeout_seconds: 60, parallel: true, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}, isolation: {network: airtight, workspace: volume}}
+config: {trials_per_task: 2, parallel: true, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}, isolation: {network: airtight, workspace: volume}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
@@ -275,7 +274,7 @@ func TestFaults_RunsAndGCSideBySide(t *testing.T) {
 	const archive = `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 3, isolation: {network: airtight}, timeout_seconds: 60, parallel: true, workers: 2, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+config: {trials_per_task: 3, isolation: {network: airtight}, parallel: true, workers: 2, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}

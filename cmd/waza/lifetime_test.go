@@ -16,7 +16,6 @@ const countingEval = `
 name: NAME
 config:
   trials_per_task: TRIALS
-  timeout_seconds: 60
   executor: script
   mcp_server_lifetime: LIFETIME
   mcp_servers:

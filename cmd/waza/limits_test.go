@@ -40,7 +40,6 @@ func TestFaults_AgentsLimits(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   parallel: true
   workers: 3
   executor: command
@@ -173,7 +172,6 @@ script:
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   parallel: true
   workers: 3
   executor: script
@@ -187,7 +185,6 @@ config:
       scratch: 8m
       disk: 16m
       open_files: 128
-      startup_timeout: 30
 graders:
   - {type: mcp_compliance, name: fine, config: {server: it, expect_tools_used: [poke], max_tool_errors: 0}}
 tasks: [tasks/*.yaml]
@@ -239,7 +236,6 @@ func TestCallBudget(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   isolation: {network: airtight, agent: {max_calls: 3}}
   mcp_servers:

@@ -29,7 +29,6 @@ name: shop
 skill: shop
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: mock
 tasks: [tasks/*.yaml]
 -- evals/shop/tasks/buy.yaml --

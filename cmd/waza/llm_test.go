@@ -33,7 +33,6 @@ func TestLLMAtWork(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: llm
   isolation: {network: airtight, agent: {image: "debian:bookworm-slim", workdir: sub}}
   models: {stub: {script: model.yaml}}
@@ -115,7 +114,6 @@ func TestLLMLimits(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: llm
   `+test.config+`
   models: {stub: {script: model.yaml}}

@@ -139,7 +139,7 @@ func TestMCPConfigWithoutIsolation(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 30, executor: script, mcp_servers: {stock: {command: inventory}, more: {command: inventory}}}
+config: {trials_per_task: 1, executor: script, mcp_servers: {stock: {command: inventory}, more: {command: inventory}}}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 id: ours
@@ -169,7 +169,6 @@ func TestServerBesideTheEval(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: mock
   mcp_servers:
     beside: {command: bin/server, cwd: data, env: {OWN: mine}}
@@ -198,7 +197,7 @@ func TestKeepWithoutIsolation(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 30, executor: mock, mcp_servers: {stock: {command: inventory}}}
+config: {trials_per_task: 1, executor: mock, mcp_servers: {stock: {command: inventory}}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x, files: [{path: kept.txt, content: kept}]}}
@@ -238,7 +237,7 @@ func TestManyWithoutIsolation(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 30, timeout_seconds: 60, parallel: true, workers: 8, executor: script, mcp_servers: {stock: {command: inventory}}}
+config: {trials_per_task: 30, parallel: true, workers: 8, executor: script, mcp_servers: {stock: {command: inventory}}}
 tasks: [task.yaml]
 -- task.yaml --
 id: x
@@ -267,7 +266,6 @@ func TestPortsWithoutIsolation(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: mock
   mcp_servers:
     web: {command: sleep, args: ["60"], port: PORT}
@@ -290,7 +288,6 @@ func TestLocalServerThatExits(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: mock
   mcp_servers:
     stock: {command: sh, args: [-c, "echo no license >&2; exit 3"]}

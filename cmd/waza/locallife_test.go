@@ -74,7 +74,7 @@ func TestFaults_InterruptedOfSeveralWithoutIsolation(t *testing.T) {
 			t.Parallel()
 			p := newLocalProject(t, "")
 			for _, name := range []string{"a", "b", "c"} {
-				p.write("evals/"+name+"/eval.yaml", "name: "+p.name+"-"+name+"\nconfig: {trials_per_task: 1, timeout_seconds: 300, executor: script}\ntasks: [task.yaml]\n")
+				p.write("evals/"+name+"/eval.yaml", "name: "+p.name+"-"+name+"\nconfig: {trials_per_task: 1, executor: script}\ntasks: [task.yaml]\n")
 				p.write("evals/"+name+"/task.yaml", `{id: x, inputs: {prompt: x}, script: [{sleep: 200s}]}`)
 			}
 			c := p.start(append([]string{"run"}, test.args...)...)
@@ -102,7 +102,7 @@ func TestFaults_NoHangupWithoutIsolation(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 300, executor: script, mcp_servers: {stock: {command: inventory}}}
+config: {trials_per_task: 1, executor: script, mcp_servers: {stock: {command: inventory}}}
 tasks: [task.yaml]
 `)
 	p.write("task.yaml", `{id: x, inputs: {prompt: x}, script: [{run: {command: [sh, -c, "until [ -e `+p.path("go")+` ]; do sleep 0.05; done"]}}, {say: done}]}`)
@@ -122,7 +122,6 @@ func TestFaults_RunnerKilledWithoutIsolation(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 300
   executor: command
   agent: {command: sh, args: [-c, "sleep 301 & setsid sleep 302 & echo up > up; wait"]}
   mcp_servers: {stock: {command: inventory}}
@@ -215,7 +214,6 @@ func TestEscapeWithoutIsolation(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: command
   agent: {command: sh, args: [-c, "env -i setsid sleep 300 >/dev/null 2>&1 & echo $!; sleep 0.3"]}
 tasks: [task.yaml]
@@ -247,7 +245,7 @@ func TestFaults_InterruptedAnytimeWithoutIsolation(t *testing.T) {
 			p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 8, timeout_seconds: 60, parallel: true, executor: script, mcp_servers: {stock: {command: inventory}}}
+config: {trials_per_task: 8, parallel: true, executor: script, mcp_servers: {stock: {command: inventory}}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}

@@ -37,7 +37,6 @@ func TestFaults_RunnerMemoryUnderAttack(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   model: none
   agent: {command: bash, args: [attack.sh]}

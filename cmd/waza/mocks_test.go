@@ -15,7 +15,6 @@ func TestMocks(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: script
   mcp_servers: {crm: {url: "https://crm.invalid/mcp"}}
 mcp_mocks:

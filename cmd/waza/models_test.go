@@ -64,7 +64,6 @@ func TestModelKeyIsInNoContainer(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 120
   executor: command
   model: own/m
   isolation: {network: NETWORK, agent: {image: "debian:bookworm-slim"}}
@@ -141,7 +140,6 @@ const modelEval = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   parallel: true
   executor: command
   model: stub/m
@@ -220,7 +218,6 @@ const ownProvider = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   models:
     own: {base_url: "PROVIDER/v1", api_key_env: E2E_MODEL_KEY}

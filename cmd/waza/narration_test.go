@@ -26,7 +26,6 @@ func TestTranscriptOfAProgram(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   isolation: {network: airtight, agent: {image: `+debian+`}}
   agent:

@@ -13,7 +13,6 @@ const offlineEval = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: mock
   mcp_servers:
     pulled:

@@ -16,7 +16,7 @@ func TestClusterRunGoesOnThere(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 30, executor: script}
+config: {trials_per_task: 1, executor: script}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{say: a}]}

@@ -18,7 +18,6 @@ func TestOriginOfCalls(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   model: stub/any
   models: {stub: {script: model.yaml}}

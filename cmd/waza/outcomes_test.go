@@ -15,7 +15,7 @@ func TestOutcomes(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, parallel: true, workers: 4, executor: script}
+config: {trials_per_task: 1, isolation: {network: airtight}, parallel: true, workers: 4, executor: script}
 graders:
   - {type: text, name: said, config: {contains: [done]}}
 tasks: [tasks/*.yaml]
@@ -72,7 +72,6 @@ func TestServerDoesNotStart(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   parallel: true
   executor: mock
   isolation: {network: airtight, server_image: "debian:bookworm-slim"}
@@ -138,7 +137,7 @@ func TestImageMissing(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: mock, mcp_servers: {absent: {image: "waza-nobody.invalid/absent:1"}}}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: mock, mcp_servers: {absent: {image: "waza-nobody.invalid/absent:1"}}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}}
@@ -156,7 +155,7 @@ func TestFailFast(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: script, fail_fast: true}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: script, fail_fast: true}
 graders: [{type: text, name: said, config: {contains: [done]}}]
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --

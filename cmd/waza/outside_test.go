@@ -22,7 +22,7 @@ func TestFaults_TakenAwayFromOutside(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 5, timeout_seconds: 300, parallel: true, workers: 5, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+config: {trials_per_task: 5, parallel: true, workers: 5, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{loop: {times: 150, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}

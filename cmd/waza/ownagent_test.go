@@ -15,7 +15,6 @@ const ownAgent = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   model: stub/small
   models: {stub: {script: model.yaml}}

@@ -17,7 +17,6 @@ const npxServers = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     memory: {command: npx, args: [-y, "@modelcontextprotocol/server-memory"], env: {MEMORY_FILE_PATH: /tmp/memory.jsonl}}
@@ -95,7 +94,6 @@ const uvxServer = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     greeter: {command: uvx, args: ["NAME@1.0"]}

@@ -17,7 +17,6 @@ const pairedRun = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: command
   skill_directories: [skills]
   judge: {base_url: "ENDPOINT", model: house}

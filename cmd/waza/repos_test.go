@@ -47,7 +47,6 @@ func TestRepos(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 2
-  timeout_seconds: 30
   executor: command
   agent: {command: sh, args: ["-c", "git log --format=%s; git -c user.name=x -c user.email=x commit --quiet --allow-empty -m third && git branch mine"]}
 graders: [{type: text, name: history, config: {contains: ["second\nfirst"], not_contains: [third]}}]
@@ -88,7 +87,7 @@ func TestReposIsolated(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: mock}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: mock}
 tasks: [task.yaml]
 `+reposTask)
 	p.makeRepo()

@@ -20,7 +20,6 @@ func TestResponder(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 30
   executor: command
   judge: {base_url: "ENDPOINT", api_key_env: JUDGE_KEY, model: house}
   agent:

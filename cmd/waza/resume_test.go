@@ -21,7 +21,6 @@ const localKilledRun = `
 name: NAME
 config:
   trials_per_task: 2
-  timeout_seconds: 100
   parallel: true
   workers: 2
   executor: script
@@ -239,7 +238,6 @@ func TestFaults_ResumeSharedServerAndInfra(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 2
-  timeout_seconds: 60
   executor: script
   isolation: {network: airtight}
   mcp_server_lifetime: per_benchmark

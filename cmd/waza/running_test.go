@@ -34,7 +34,6 @@ func TestCommandExecutor(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   model: some-model
   agent: `+test.agent+`
@@ -57,7 +56,7 @@ func TestRunFlags(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: script}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: script}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 {id: alpha, tags: [quick], inputs: {prompt: x}, script: [{say: a}]}
@@ -97,7 +96,6 @@ func TestVerbose(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: mock
   mcp_servers: {everything: {image: waza-examples/npm-servers, command: mcp-server-everything}}
 tasks: [task.yaml]
@@ -122,7 +120,6 @@ func TestSecrets(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     everything:
@@ -187,7 +184,7 @@ func TestMCPConfigInTheWorkspace(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 30, executor: script, isolation: {network: airtight, mcp_json: keep, agent: {image: "debian:bookworm-slim"}}, mcp_servers: {stock: {image: waza-examples/inventory}}}
+config: {trials_per_task: 1, executor: script, isolation: {network: airtight, mcp_json: keep, agent: {image: "debian:bookworm-slim"}}, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 id: ours

@@ -148,7 +148,6 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 120
   executor: script
   mcp_servers:
     it: &it
@@ -297,7 +296,6 @@ func TestSecretsWithoutIsolation(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: command
   agent: {command: sh, args: [-c, 'env; cat given.txt; cp given.txt left.txt']}
   mcp_servers:

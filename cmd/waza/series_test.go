@@ -16,7 +16,6 @@ func TestFaults_SeveralAgentsInterrupted(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 300
   executor: command
   agent: {command: sh, args: [-c, "echo up; exec sleep 300"]}
 tasks: [task.yaml]

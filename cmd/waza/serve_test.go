@@ -67,7 +67,7 @@ func TestServe(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 300, executor: script, workers: 1, mcp_servers: {stock: {command: inventory}}}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: script, workers: 1, mcp_servers: {stock: {command: inventory}}}
 tasks: [quick.yaml, waits.yaml]
 -- quick.yaml --
 {id: quick, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}

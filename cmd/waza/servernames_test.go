@@ -13,7 +13,6 @@ func TestServerNames(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     My_Inv: {image: waza-examples/inventory}

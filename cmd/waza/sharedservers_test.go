@@ -19,7 +19,6 @@ func TestSharedServerWithService(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 2
-  timeout_seconds: 60
   executor: script
   mcp_server_lifetime: per_benchmark
   mcp_servers:
@@ -63,7 +62,6 @@ func TestSharedHTTPServer(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 3
-  timeout_seconds: 60
   executor: script
   mcp_server_lifetime: per_benchmark
   mcp_servers:

@@ -24,7 +24,6 @@ const killedRun = `
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 100
   parallel: true
   workers: 2
   executor: script

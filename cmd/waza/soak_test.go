@@ -102,7 +102,6 @@ const soakEval = `
 name: NAME
 config:
   trials_per_task: TRIALS
-  timeout_seconds: 300
   parallel: true
   workers: WORKERS
   executor: script

@@ -65,7 +65,7 @@ func TestProgramsAndAssertions(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script, isolation: {network: airtight}}
+config: {trials_per_task: 1, executor: script, isolation: {network: airtight}}
 tasks: [task.yaml]
 -- check.py --
 import json, os, sys
@@ -163,7 +163,7 @@ func TestProgramOfAGraderIsShutIn(t *testing.T) {
 	p := newProject(t, strings.ReplaceAll(`
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script, isolation: {network: bridge}}
+config: {trials_per_task: 1, executor: script, isolation: {network: bridge}}
 tasks: [task.yaml]
 -- task.yaml --
 id: x
@@ -217,7 +217,7 @@ func TestFaults_RunnerKilledInAStep(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script, isolation: {network: airtight}}
+config: {trials_per_task: 1, executor: script, isolation: {network: airtight}}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{say: done}], graders: [{type: program, name: slow, config: {image: "debian:bookworm-slim", command: sleep, args: ["3"]}}]}
@@ -282,7 +282,6 @@ func TestStateOfAProcess(t *testing.T) {
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   isolation: {network: airtight}
   mcp_servers: {counter: {image: "debian:bookworm-slim", command: sh, args: [/data/counting.sh], files: {/data/counting.sh: counting.sh}}}
@@ -373,7 +372,7 @@ func TestStateAskedOtherwise(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script, isolation: {network: airtight}, mcp_servers: {memory: {image: waza-examples/go-memory, args: [-http, "127.0.0.1:8000"], port: 8000, path: /}}}
+config: {trials_per_task: 1, executor: script, isolation: {network: airtight}, mcp_servers: {memory: {image: waza-examples/go-memory, args: [-http, "127.0.0.1:8000"], port: 8000, path: /}}}
 tasks: [task.yaml]
 -- task.yaml --
 id: x
@@ -410,7 +409,7 @@ func TestStepsWithoutIsolation(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: script, mcp_servers: {counter: {command: sh, args: [counting.sh]}}}
+config: {trials_per_task: 1, isolation: {network: airtight}, executor: script, mcp_servers: {counter: {command: sh, args: [counting.sh]}}}
 tasks: [task.yaml]
 -- check.sh --
 cd "$WAZA_WORKSPACE_DIR" && grep -qx hello out.txt && rm out.txt && echo "it was there"

@@ -17,7 +17,6 @@ skill: stock
 config:
   trials_per_task: 2
   max_attempts: 3
-  timeout_seconds: 30
   fail_fast: true
   executor: command
   skill_directories: [skills]

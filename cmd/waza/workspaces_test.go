@@ -165,7 +165,6 @@ const Greeting = "OURS"
 name: NAME
 config:
   trials_per_task: 1
-  timeout_seconds: 60
   executor: script
   mcp_servers:
     server: {build: {context: npm/server, dockerfile: alone.Dockerfile, args: {NPM_CONFIG_REGISTRY: ADDRESS}}}

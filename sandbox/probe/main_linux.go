@@ -43,9 +43,9 @@ func withAims(stdin io.Reader, do func(Aims) error) error {
 
 const (
 	// patience is how long an attack waits for a response.
-	patience = 700 * time.Millisecond
+	patience = 2 * time.Second
 	// attackLimit bounds one attack.
-	attackLimit = time.Second
+	attackLimit = 3 * time.Second
 )
 
 // result is the result of one attack.
