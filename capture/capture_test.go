@@ -162,7 +162,7 @@ func TestGaps(t *testing.T) {
 		why   string
 	}{
 		{"truncated", truncated, "7 bytes"},
-		{"redacted where it matters", renamed, "was redacted"},
+		{"redacted where it matters", renamed, "waza removed a secret from its id"},
 		{"not JSON", up(`{"id":`), "unexpected end"},
 		{"not an object", up(`"hello"`), "neither a request"},
 		{"null", up(`null`), "neither a request"},

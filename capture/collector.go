@@ -85,7 +85,7 @@ func (c *collector) frame(f evidence.Frame) {
 	case f.RedactedEnvelope && fromServer: // a call does not come from a server, and an answer without its id is none
 		c.noise(f, NoteRedacted)
 	case f.RedactedEnvelope:
-		c.gap(f, fmt.Sprintf("%s in its id, its method or its tool's name was redacted", secret.Describe(envelopeNames(f))))
+		c.gap(f, fmt.Sprintf("waza removed %s from its id, its method or its tool's name", secret.Describe(envelopeNames(f))))
 	}
 	switch {
 	case f.Truncated > 0:

@@ -19,7 +19,7 @@ import (
 // removed returns the error of such a check. missing is errSpoilt for what the agent wrote, since it may have
 // written the secret to have no answer.
 func removed(missing error, names []string, from string) error {
-	return fmt.Errorf("%w: %s was removed from %s", missing, secret.Describe(names), from)
+	return fmt.Errorf("%w: waza removed %s from %s", missing, secret.Describe(names), from)
 }
 
 // removedAt returns an error if there are spans in a text of the agent.

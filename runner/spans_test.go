@@ -114,7 +114,7 @@ func TestChecksOfRemovedSecrets(t *testing.T) {
 				t.Fatalf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
 			}
 			for i, got := range r.Verdicts.Verdicts {
-				if got.Result != want(i) || got.Result == evidence.VerdictError && !strings.Contains(got.Feedback, "the secret stock/TOKEN was removed from") {
+				if got.Result != want(i) || got.Result == evidence.VerdictError && !strings.Contains(got.Feedback, "waza removed the secret stock/TOKEN from") {
 					t.Errorf("%q: %s %s is %s, want %s: %s", said, tests[i].kind, tests[i].config, got.Result, want(i), got.Feedback)
 				}
 			}

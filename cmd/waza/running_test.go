@@ -111,7 +111,8 @@ tasks: [task.yaml]
 const quotedSecret = `hunter2 "quoted" \ of <the> server`
 
 // A secret reaches its server and is in no file of the run, on neither output,
-// even where server and agent do what they can to spread it.
+// even where server and agent do what they can to spread it. A check of an output that
+// had it is an error that names it.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
@@ -139,7 +140,10 @@ graders:
   - {type: text, name: whole, config: {contains_cs: ["It has 34 characters and begins with hunter2"]}}
 `, npmServers)
 	p.env = append(p.env, "E2E_TOKEN="+quotedSecret)
-	c := p.run(exitOK, "-v")
+	c := p.run(exitFailed, "-v")
+	if want := "whole (error): missing evidence: waza removed the secret E2E_TOKEN from the output"; !strings.Contains(c.stdout.String(), want) {
+		t.Errorf("stdout lacks %q", want)
+	}
 	encoded, err := json.Marshal(quotedSecret)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +171,7 @@ graders:
 	if err != nil || files < 10 {
 		t.Errorf("looked at %d files, %v", files, err)
 	}
-	if out := p.runOf("x").FinalOutput; !strings.Contains(out, "****") {
+	if out := p.runOf("x").FinalOutput; !strings.Contains(out, "It has 34 characters and begins with hunter2: ****") {
 		t.Errorf("final output %q", out)
 	}
 	check("dry run", p.start("run", "--isolate", "--dry-run", "eval.yaml").wait(exitOK).stdout.String())

@@ -123,6 +123,7 @@ func noneInImages(t *testing.T, p *project) {
 // A server's secrets are in no container's configuration, no image, no process's
 // arguments and nothing that a run leaves or prints, though the server tells them
 // in every way, and the agent passes them on. What crosses the wire is as it was.
+// Checks of what they were removed from are errors that name them.
 func TestSecretsStayWithTheirServer(t *testing.T) {
 	t.Parallel()
 	var p *project
@@ -189,7 +190,18 @@ cmd~sécret/5f2e=?
 	p.compile("blab", "./testdata/blab")
 	p.write("task.yaml", strings.Replace(p.read("task.yaml"), "{{ said.json?.x ?? 'file-Secret_71b0c9' }}", "{{ split(said.text, ' | ')[17] }}", 1))
 	p.env = append(p.env, "E2E_SECRET="+hushed["FROM_ENV"], "E2E_WATCH="+watch.URL)
-	c := p.run(exitOK, "-v", "-o", "results-too.json")
+	c := p.run(exitFailed, "-v", "-o", "results-too.json")
+	for grader, from := range map[string]string{"leaked": `"leak.txt"`, "sees-no-more": "the output"} {
+		want := grader + " (error): missing evidence: waza removed the secrets it/FROM_COMMAND, it/FROM_ENV, it/FROM_FILE from " + from
+		if !strings.Contains(c.stdout.String(), want) {
+			t.Errorf("%q is not in %s", want, c.stdout.String())
+		}
+	}
+	var program evidence.ProgramAnswer
+	steps, err := p.trial("tell").Steps()
+	if err != nil || len(steps) != 1 || json.Unmarshal(steps[0].Answer, &program) != nil || program.ExitCode == nil || *program.ExitCode != 0 {
+		t.Errorf("the program saw a secret, or did not run: %v, %+v", err, steps)
+	}
 	all := <-heard
 	for name, secret := range hushed {
 		if !strings.Contains(all, secret) {
