@@ -79,13 +79,18 @@ func (p *project) wholeJSON() {
 
 const fullDisk = "the disk is full: write "
 
-// A trial whose agent leaves more than a small disk holds is infra with a record. The trials before and
-// after it are not touched.
+// A trial whose agent leaves more than a small disk holds is infra with a record, unless the agent is over
+// a limit of its own. The trials before and after it are not touched.
 func TestFaults_DiskTooSmallForATrial(t *testing.T) {
 	t.Parallel()
-	for what, agent := range map[string]string{
-		"workspace": "head -c 60000000 /dev/zero > big",
-		"output":    "head -c 60000000 /dev/zero",
+	for what, test := range map[string]struct {
+		agent  string
+		exit   int
+		class  evidence.Class
+		reason evidence.Reason
+	}{
+		"workspace": {"head -c 60000000 /dev/zero > big", exitInfra, evidence.ClassInfra, evidence.ReasonRunner},
+		"output":    {"head -c 60000000 /dev/zero", exitFailed, evidence.ClassAgentError, evidence.ReasonOutput}, // too large on any disk
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -101,19 +106,19 @@ tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 {id: before, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
 -- tasks/2.yaml --
-{id: large, inputs: {prompt: "`+agent+`"}}
+{id: large, inputs: {prompt: "`+test.agent+`"}}
 -- tasks/3.yaml --
 {id: after, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
 `)
 			p.smallDisk("40m")
-			p.run(exitInfra)
+			p.run(test.exit)
 			p.wholeJSON()
 			for _, task := range []string{"before", "after"} {
 				if run := p.runOf(task); run.Outcome != evidence.ClassPass {
 					t.Errorf("%s: %s, %s", task, run.Outcome, run.Message)
 				}
 			}
-			if run := p.runOf("large"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonRunner || !strings.Contains(run.Message, fullDisk) {
+			if run := p.runOf("large"); run.Outcome != test.class || run.Reason != test.reason || !strings.Contains(run.Message, fullDisk) {
 				t.Errorf("outcome %s, %s: %q", run.Outcome, run.Reason, run.Message)
 			}
 			dockertest.NoObjects(t, dockertest.Engine(t), p.runID())

@@ -295,7 +295,7 @@ func TestModelWithoutKey(t *testing.T) {
 	p := unpackProject(t, strings.ReplaceAll(ownProvider, "PROVIDER", "http://127.0.0.1:9")+asking)
 	p.env = append(p.env, "E2E_MODEL_KEY=")
 	c := p.start("run", "eval.yaml", "--run-dir", "run").wait(exitUsage)
-	if want := "eval.yaml:7:5: config.models.own: the environment variable E2E_MODEL_KEY is not set; set it to the key of the model provider \"own\"\n"; !strings.HasPrefix(c.stderr.String(), want) {
+	if want := "eval.yaml:6:5: config.models.own: the environment variable E2E_MODEL_KEY is not set; set it to the key of the model provider \"own\"\n"; !strings.HasPrefix(c.stderr.String(), want) {
 		t.Errorf("stderr: %s", c.stderr.String())
 	}
 	if p.exists("run") {

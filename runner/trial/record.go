@@ -277,7 +277,7 @@ func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err e
 	if evidence.DiskFull(err) {
 		return OutOfSpace(dir, written, err)
 	}
-	if err == nil && written.Class == evidence.ClassInfra && evidence.DiskFull(r.rec.Err()) {
+	if err == nil && evidence.DiskFull(r.rec.Err()) {
 		return OutOfSpace(dir, written, nil)
 	}
 	return written, err
