@@ -36,7 +36,7 @@ func unreadableAttacks() []Attack {
 			Task: graded("mcp_compliance", `{"server": "evil", "expect_tools_used": ["never-called"]}`),
 		},
 		{
-			Name: part.WrittenMarks, As: Both, Without: onlySpans(), Won: notFailed, Tried: HasReport,
+			Name: part.WrittenAsterisks, As: Both, Without: onlySpans(), Won: notFailed, Tried: HasReport,
 			Goal: "turn a fail into an error or a pass by asterisks like those that replace secrets, in its output, in a file, in an argument and in the answer to a call",
 			Task: func(_ Ground, t *eval.Task) {
 				grader := func(kind, config string) eval.Grader {
@@ -44,7 +44,7 @@ func unreadableAttacks() []Attack {
 				}
 				t.Graders = []eval.Grader{
 					grader("text", `{"contains": ["`+part.Unsaid+`"]}`),
-					grader("file", `{"content_patterns": [{"path": "`+part.WrittenMarks+`", "must_match": ["`+part.Unsaid+`"]}]}`),
+					grader("file", `{"content_patterns": [{"path": "`+part.WrittenAsterisks+`", "must_match": ["`+part.Unsaid+`"]}]}`),
 					grader("mcp_compliance", `{"server": "evil", "expect_tools_used": [{"tool": "`+part.Tool+`", "args": {"values": {"text": "`+part.Unsaid+`"}}}]}`),
 				}
 			},

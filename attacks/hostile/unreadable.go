@@ -21,8 +21,8 @@ func unreadableActs() map[string]act {
 		part.Leased:          {tool: holdLease},
 		"unfit-workspace":    {agent: overfill},
 		"unreadable-message": {agent: sayTwice},
-		part.WrittenMarks: {agent: writeMarks, tool: func(context.Context) []part.Word {
-			return []part.Word{{Attack: part.WrittenMarks, Detail: stars}}
+		part.WrittenAsterisks: {agent: writeMarks, tool: func(context.Context) []part.Word {
+			return []part.Word{{Attack: part.WrittenAsterisks, Detail: stars}}
 		}},
 	}
 }
@@ -73,9 +73,9 @@ var stars = strings.Repeat("*", len(part.Unsaid))
 
 // writeMarks writes asterisks wherever a grader looks.
 func writeMarks(ctx context.Context) []part.Word {
-	_ = os.WriteFile(filepath.Join(workspace, part.WrittenMarks), []byte(stars), 0o600)
+	_ = os.WriteFile(filepath.Join(workspace, part.WrittenAsterisks), []byte(stars), 0o600)
 	_, err := call(ctx, victim, stars)
-	return []part.Word{tell(part.WrittenMarks, agent, err), {Attack: part.WrittenMarks, Detail: stars}}
+	return []part.Word{tell(part.WrittenAsterisks, agent, err), {Attack: part.WrittenAsterisks, Detail: stars}}
 }
 
 // sayTwice sends a message with a key that is there twice.

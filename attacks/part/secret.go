@@ -7,11 +7,11 @@ const (
 	Token     = "TOKEN"
 )
 
-// WrittenMarks is the attack by asterisks, and the file that has them. Unsaid is what its graders look for in
+// WrittenAsterisks is the attack by asterisks, and the file that has them. Unsaid is what its graders look for in
 // their place.
 const (
-	WrittenMarks = "written-marks"
-	Unsaid       = "what-was-asked-for"
+	WrittenAsterisks = "written-asterisks"
+	Unsaid           = "what-was-asked-for"
 )
 
 // Secret returns the secret of one server of a run, by the run's nonce.
