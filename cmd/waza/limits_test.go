@@ -75,7 +75,7 @@ tasks: [tasks/*.yaml]
 			}
 			agent := trial.Resources["agent"]
 			plausible(t, agent)
-			if l := agent.Limits; l.Disk != 16<<20 || l.Scratch != 8<<20 || l.ShmSize != 4<<20 || l.OpenFiles != 100 || l.MaxOutput != 1<<20 || l.Seconds != 60 || l.MaxCalls == 0 {
+			if l := agent.Limits; l.Disk != 16<<20 || l.Scratch != 8<<20 || l.ShmSize != 4<<20 || l.OpenFiles != 100 || l.MaxOutput != 1<<20 || l.Seconds != 300 || l.MaxCalls == 0 {
 				t.Errorf("limits %+v", l)
 			}
 			switch used := agent.Used; test.how {
