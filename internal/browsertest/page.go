@@ -79,14 +79,16 @@ func Eval[T any](p *Page, expression string) T {
 	return Ask(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Await waits until an expression is true in the page or in one that replaces it.
+// Await waits until an expression is true in the page or in one that replaces it. It is not yet true if
+// it throws, as it may while a page is not complete.
 func (p *Page) Await(expression string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0)))
+	poll := chromedp.Poll[chromedp.Void]("(() => { try { return "+expression+" } catch { return false } })()", chromedp.WithPollingTimeout(0))
+	_, err := chromedp.Run(ctx, poll)
 	for left := new(cdproto.Error); errors.As(err, &left) && ctx.Err() == nil; {
-		_, err = chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0)))
+		_, err = chromedp.Run(ctx, poll)
 	}
 	if err != nil {
 		p.t.Fatalf("never came true: %s: %v\n%s", expression, err, p.log)
