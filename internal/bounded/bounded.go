@@ -21,12 +21,11 @@ type Head struct {
 	Full  func()    // called once, when something is first dropped
 	Fail  error     // returned by Write once something was dropped; nil to drop silently
 
-	mu    sync.Mutex
-	kept  []byte
-	size  int64 // of all writes
-	cut   bool
-	short bool  // Share was exhausted
-	err   error // from W, or Fail
+	mu   sync.Mutex
+	kept []byte
+	size int64 // of all writes
+	cut  bool
+	err  error // from W, or Fail
 }
 
 // Write implements [io.Writer]. Once W has failed, or something was dropped and Fail is
@@ -44,7 +43,6 @@ func (h *Head) Write(p []byte) (int, error) {
 			return 0, h.err
 		}
 	} else {
-		h.short = h.short || !h.cut
 		room = 0
 	}
 	if room < int64(len(p)) && !h.cut {
@@ -84,13 +82,6 @@ func (h *Head) Size() int64 {
 
 // Over returns the number of bytes written beyond Limit.
 func (h *Head) Over() int64 { return max(0, h.Size()-h.Limit) }
-
-// Short reports whether something was dropped because Share was exhausted.
-func (h *Head) Short() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.short
-}
 
 // Ends keeps the first Head and the last Tail bytes written to it. It is safe for
 // concurrent use.
@@ -154,7 +145,6 @@ type Budget struct {
 
 	mu   sync.Mutex
 	used int64
-	over bool
 }
 
 // NewBudget returns a budget of max bytes.
@@ -168,7 +158,6 @@ func (b *Budget) Take(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n > b.max-b.used {
-		b.over = true
 		return false
 	}
 	b.used += n
@@ -178,14 +167,6 @@ func (b *Budget) Take(n int64) bool {
 // Give returns n bytes to the budget.
 func (b *Budget) Give(n int64) { b.Take(-n) }
 
-// Max returns the size of the budget; 0 if it is unlimited.
-func (b *Budget) Max() int64 {
-	if b == nil {
-		return 0
-	}
-	return b.max
-}
-
 // Used returns the number of bytes taken.
 func (b *Budget) Used() int64 {
 	if b == nil {
@@ -194,16 +175,6 @@ func (b *Budget) Used() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
-}
-
-// Over reports whether Take has ever failed.
-func (b *Budget) Over() bool {
-	if b == nil {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.over
 }
 
 // Errors of a [Buffer].
