@@ -41,7 +41,7 @@ func floodingAttacks() []Attack {
 			return s.Run.PeakRSS > bound, fmt.Sprintf("the runner had %d MiB", s.Run.PeakRSS>>20)
 		}
 	}
-	heard := func(s Scene) bool { return int64(len(s.frames())) > 50<<20 }
+	heard := func(s Scene) bool { return s.sizeOfFrames() > 50<<20 }
 	// On a busy machine all responses may be partly held and none complete.
 	held := func(s Scene) bool { return heard(s) || s.Run.PeakRSS > 256<<20 }
 	return []Attack{{

@@ -145,7 +145,7 @@ func hugeAttacks() []Attack {
 	for i := range all {
 		a := &all[i]
 		a.As, a.Promise = Both, InertOutput
-		a.Tried = func(s Scene) bool { return int64(len(s.frames())) > 4*part.HugeText }
+		a.Tried = func(s Scene) bool { return s.sizeOfFrames() > 4*part.HugeText }
 	}
 	return all
 }

@@ -76,6 +76,15 @@ func (s Scene) frames() string {
 	return b.String()
 }
 
+// sizeOfFrames returns the size of the files of frames in bytes.
+func (s Scene) sizeOfFrames() (n int64) {
+	names, _ := s.Dir.FrameFiles()
+	for _, name := range names {
+		n += s.sizeOf(name)
+	}
+	return n
+}
+
 // servers returns the text in the results of tools.
 func (s Scene) servers() string {
 	var b strings.Builder

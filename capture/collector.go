@@ -156,9 +156,7 @@ func (c *collector) noise(f evidence.Frame, kind string) {
 // have none.
 func envelopeNames(f evidence.Frame) []string {
 	all := secret.Within(f.Raw, f.Spans)
-	of := slices.Concat(marked(all, "id"), marked(all, "method"), secret.Within(f.Raw, f.Spans, "params")["name"])
-	slices.Sort(of)
-	return slices.Compact(of)
+	return slices.Concat(marked(all, "id"), marked(all, "method"), secret.Within(f.Raw, f.Spans, "params")["name"])
 }
 
 // tooMany reports whether a message has too many values to be read.

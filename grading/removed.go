@@ -77,9 +77,7 @@ func argumentsRemoved(call evidence.Call) error {
 	if len(call.Marks) == 0 {
 		return nil
 	}
-	names := slices.Concat(slices.Collect(maps.Values(call.Marks))...)
-	slices.Sort(names)
-	return removed(errSpoilt, slices.Compact(names), "the arguments of "+describeCall(call))
+	return removed(errSpoilt, slices.Concat(slices.Collect(maps.Values(call.Marks))...), "the arguments of "+describeCall(call))
 }
 
 // clearUses returns the uses that selectors can judge, and records that others are missing: those in whose arguments

@@ -4,8 +4,7 @@
 //
 // A script is not a program: it has no conditions and no functions. The agent does not retry. It
 // answers requests of servers to their client (sampling, elicitation, roots) only if the task has
-// answers.
-// It leaves the judgement of what it got to graders.
+// answers. It leaves the judgement of what it got to graders.
 //
 // # Steps
 //

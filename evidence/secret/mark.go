@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -105,8 +106,9 @@ func mayBe(marked, text string) bool {
 	return true
 }
 
-// Describe names secrets for a sentence.
+// Describe names secrets for a sentence, each once and sorted.
 func Describe(names []string) string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	switch len(names) {
 	case 0:
 		return "a secret"

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -98,8 +97,8 @@ type Fit struct {
 // Full reports whether all constraints are satisfied.
 func (f Fit) Full() bool { return f.Satisfied == f.Total }
 
-// LooksAt returns the names of the secrets that were replaced in the arguments that a compares. marks has those
-// of all arguments of a call, as the Marks of an evidence.Call.
+// LooksAt returns the names of the secrets that were replaced in the arguments that a compares, in any order.
+// marks has those of all arguments of a call, as the Marks of an evidence.Call.
 func (a *Args) LooksAt(marks map[string][]string) (names []string) {
 	if a == nil || a.want == nil {
 		return nil
@@ -110,8 +109,7 @@ func (a *Args) LooksAt(marks map[string][]string) (names []string) {
 			names = append(names, of...)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // Check compares the arguments of a call with the expected ones. Omitted arguments are an
