@@ -27,6 +27,7 @@ type call struct {
 	asTask     bool     // the request asks to run as a task (2025-11-25)
 	ended      int64    // frame that ended it; 0 if there is none
 	expired    bool     // its session had ended
+	unnamed    func()   // records the error without an id that may be about it; nil without one
 	named      string   // the id of the tool use that the client puts into the request
 	namedMarks []string // names of secrets in the name of what a read asks for
 	early      bool     // when it was made, no list on record told whether there is the tool

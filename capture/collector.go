@@ -230,7 +230,8 @@ func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
 		m.Odd = errOtherType
 	}
 	if m.ID.Key == "" && m.Error != nil {
-		id = c.only(conn)
+		c.unnamed(f, m)
+		return
 	}
 	if !defence.OwnConversation && len(c.open[id]) == 0 {
 		for other := range c.open {
@@ -269,18 +270,21 @@ func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
 
 var errOtherType = errors.New("its id is of another type than the request's")
 
-// only returns the id of the only open request of a conversation, or one that is not open.
-func (c *collector) only(conn connID) (id requestID) {
-	for open := range c.open {
-		if open.connID != conn {
-			continue
+// unnamed keeps an error without an id for the only open call of its conversation. No client takes
+// it for an answer: it may be the response to another HTTP request, such as a GET. But it tells why
+// a call gets no answer, if it gets none.
+func (c *collector) unnamed(f evidence.Frame, m jsonrpc.Message) {
+	c.note(f, NoteOrphanResponse)
+	var open []*request
+	for id, queue := range c.open {
+		if id.server == f.Server && id.conn == f.Conn {
+			open = append(open, queue...)
 		}
-		if id.key != "" || len(c.open[open]) > 1 {
-			return requestID{}
-		}
-		id = open
 	}
-	return id
+	if len(open) == 1 && open[0].call != nil {
+		m.Raw, m.Error, f.Raw = bytes.Clone(m.Raw), bytes.Clone(m.Error), nil
+		open[0].call.unnamed = func() { c.settle(f, m, open[0].call) }
+	}
 }
 
 // regained returns last, the latest request with an ID, if its client disconnected and has
@@ -390,6 +394,8 @@ func (c *collector) finish() Result {
 		case k.waiting:
 			k.Outcome = evidence.OutcomeCancelled
 			k.Notes = append(k.Notes, NoteRoundAbandoned)
+		case k.unnamed != nil && !k.expired && (k.Outcome == "" || k.Outcome == evidence.OutcomeTransportError):
+			k.unnamed()
 		case k.Outcome == "":
 			k.Outcome = evidence.OutcomeTransportError
 		}
