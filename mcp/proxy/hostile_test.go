@@ -73,6 +73,18 @@ func TestOddAnswers(t *testing.T) {
 		b := scriptedBench(t, quick(), 0)
 		check(t, b, b.open())
 	})
+	t.Run("stdio, the answer after an error without an id", func(t *testing.T) {
+		b := scriptedBench(t, quick(), 0)
+		both := `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}` + "\n" + `{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`
+		quoted, _ := json.Marshal(both)
+		session := b.open()
+		r := b.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"verbatim","line":%s}}`, quoted))
+		b.post(session, `{"jsonrpc":"2.0","id":8,"method":"echo"}`) // after it both lines have been read
+		result, err := capture.Calls(b.rec.sequence())
+		if err != nil || len(result.Calls) != 1 || result.Calls[0].Outcome != evidence.OutcomeProtocolError || !strings.Contains(r.body, `"message":"no"`) {
+			t.Errorf("the agent got %s, and the record says %+v, %v", r.body, result.Calls, err)
+		}
+	})
 	t.Run("HTTP", func(t *testing.T) {
 		b := upstreamBench(t, limits{}, 20*time.Second, func(w http.ResponseWriter, r *http.Request) {
 			sent, _ := parse(readAll(r.Body))

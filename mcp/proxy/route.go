@@ -27,7 +27,7 @@ func (s *stdioSession) receive(line []byte) error {
 		return nil
 	}
 	s.spoke = true
-	s.claim(env)
+	claimed := s.claim(env)
 	answers := env.of(response)
 	var late *evidence.Frame
 	record := s.record
@@ -36,6 +36,9 @@ func (s *stdioSession) receive(line []byte) error {
 		record = func(f evidence.Frame) { s.recordAbandoned(f, late) }
 	}
 	line = s.change(line, env, record)
+	for _, id := range claimed {
+		s.record(evidence.Frame{Dir: evidence.ToClient, Raw: errorResponse(id.Raw, codeTransport, "the server's error names no request"), Synthetic: evidence.SyntheticTransport})
+	}
 	if len(answers) > 0 {
 		s.routeAnswers(line, answers, late)
 		return nil
@@ -46,8 +49,8 @@ func (s *stdioSession) receive(line []byte) error {
 
 // claim gives answers without the id of a request the id of the one that they can only
 // belong to: that with an id of the other type spelled the same, or for an error without an
-// id the only one in flight.
-func (s *stdioSession) claim(env envelope) {
+// id the only one in flight. It returns the ids of those that errors without an id end.
+func (s *stdioSession) claim(env envelope) (ended []jsonrpc.ID) {
 	for i := range env.messages {
 		m := &env.messages[i]
 		if m.kind != response || s.pending[m.id.Key] != nil {
@@ -61,9 +64,11 @@ func (s *stdioSession) claim(env envelope) {
 		if m.id.Key == "" && m.errorCode != 0 && len(s.pending) == 1 {
 			for key, ex := range s.pending {
 				m.id = ex.open[key]
+				ended = append(ended, m.id)
 			}
 		}
 	}
+	return ended
 }
 
 // isAbandoned reports whether the agent has abandoned all the calls that a message answers.
