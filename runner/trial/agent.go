@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
@@ -94,80 +93,51 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	return ran, err
 }
 
-// judge determines who caused the agent's exit. It returns an error if it was the engine or
-// somebody outside the trial. Everything else is blamed on the agent, even a broken container:
-// otherwise an agent could break its own container to avoid being graded. A limit that was
-// reached takes precedence over the exit status.
+// judge notes who caused the agent's exit, and keeps its output. It returns an error if that was the
+// engine or somebody outside the trial.
 func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stopCause) (used *evidence.Usage, unexpected bool, err error) {
-	if err := w.foreignEnding(ctx); err != nil {
+	e, err := w.endingOf(ctx, agent, took)
+	if err != nil {
 		return nil, false, err
 	}
-	own := w.sandbox.Ended(ctx, sandbox.Agent)
-	if err := foreignFault(sandbox.Agent, own); err != nil {
-		return nil, false, err
+	w.add(e.notes(w.plan)...)
+	if !e.ended {
+		return nil, false, nil // its output may still be written
+	}
+	if e.lost == nil {
+		w.record.ExitCode, w.record.Signal = new(e.exit.Code), e.exit.Signal
+	}
+	unexpected = e.isUnexpected(w.plan) && w.record.Class == ""
+	w.keepOutput()
+	return e.used, unexpected, nil
+}
+
+// endingOf returns how the agent ended.
+func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, took stopCause) (e ending, err error) {
+	if err := w.foreignEnding(ctx); err != nil {
+		return e, err
+	}
+	e = ending{stopped: took, ended: agent.HasEnded(), container: w.sandbox.Ended(ctx, sandbox.Agent)}
+	if err := foreignFault(sandbox.Agent, e.container); err != nil {
+		return e, err
 	}
 	if w.endpoints.models != nil {
 		if err := w.endpoints.models.Down(ctx); err != nil {
-			return nil, false, &fault{evidence.ReasonModel, err}
+			return e, &fault{evidence.ReasonModel, err}
 		}
 	}
-	if !agent.HasEnded() {
-		w.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
-		switch took {
-		case timeLimit, noFirstEvent:
-			w.blameTime(took, " and did not end when it was killed")
-		case outputLimit:
-			w.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may and did not end when it was killed")
-		case budgetLimit:
-			w.blame(evidence.ClassAgentError, evidence.ReasonBudget, w.endpoints.overspent()+", and the agent did not end when it was killed")
-		default:
-			w.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
+	e.overspent = w.endpoints.overspent()
+	if !e.ended {
+		return e, nil
+	}
+	e.exit, e.lost = agent.Wait()
+	e.failed, e.used = w.exited(e.exit.Code), w.used(ctx)
+	for _, o := range w.out.both() {
+		if o.Over() > 0 {
+			e.floods = append(e.floods, fmt.Sprintf("%d bytes to %s", o.Limit, o.name))
 		}
-		return nil, false, nil // its output may still be written
 	}
-	exit, lost := agent.Wait()
-	if lost == nil {
-		w.record.ExitCode, w.record.Signal = new(exit.Code), exit.Signal
-	}
-	if took == timeLimit || took == noFirstEvent {
-		w.blameTime(took, "")
-	}
-	used = w.used(ctx)
-	w.blameBreaches(used)
-	switch {
-	case w.record.Class != "":
-	case lost != nil || own.Cause != "":
-		if own.Cause == "" {
-			own.Message = lost.Error()
-		}
-		w.blameGuest(own)
-	case exit.Signal != "":
-		w.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+exit.Signal)
-	case exit.Code == agents.ExitUnexpected && w.plan.Agent.Executor == evidence.ExecutorScript:
-		unexpected = true
-	case exit.Code != 0:
-		w.blame(evidence.ClassAgentError, evidence.ReasonExitCode, w.exited(exit.Code).Error())
-	}
-	w.keepOutput()
-	return used, unexpected, nil
-}
-
-// blameTime blames the agent for reaching a time limit.
-func (w *agentWork) blameTime(took stopCause, and string) {
-	if took == noFirstEvent {
-		w.blame(evidence.ClassTimeout, evidence.ReasonNoEvent, fmt.Sprintf("the agent said nothing, asked no model and called no tool within %s%s", w.plan.FirstEvent, and))
-		return
-	}
-	w.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s%s", w.plan.Timeout, and))
-}
-
-// blameGuest blames the agent for breaking its container's guest.
-func (w *agentWork) blameGuest(e sandbox.Exit) {
-	reason := evidence.ReasonGuest
-	if e.Cause == sandbox.ByBreach {
-		reason = evidence.ReasonMux
-	}
-	w.blame(evidence.ClassAgentError, reason, "the agent broke its container's guest: "+e.Message)
+	return e, nil
 }
 
 // exited returns the error for an exit with a nonzero code. It adds a hint if a custom command
@@ -192,25 +162,6 @@ func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 		return nil
 	}
 	return &used
-}
-
-// blameBreaches blames the agent for the limits that it exceeded, first for the one that ended
-// it. Without this, an agent killed for its memory or output would be reported as killed by a
-// signal.
-func (w *agentWork) blameBreaches(used *evidence.Usage) {
-	for _, o := range w.out.both() {
-		if o.Over() > 0 {
-			w.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent wrote more than %d bytes to %s", o.Limit, o.name))
-		}
-	}
-	if used != nil {
-		for _, b := range used.Breaches() {
-			w.blame(evidence.ClassAgentError, evidence.Reason(b.Kind), "the agent's container "+b.What)
-		}
-	}
-	if why := w.endpoints.overspent(); why != "" {
-		w.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
-	}
 }
 
 // stopCause is the reason why waiting for an agent ended.

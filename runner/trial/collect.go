@@ -82,8 +82,7 @@ func (c collector) lost(ctx context.Context, kind string, err error) error {
 	case errors.Is(err, errTooLarge):
 		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's %s, holes filled in, %v", kind, errTooLarge))
 	default:
-		c.unsure = c.unsure || c.record.Class == ""
-		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's %s cannot be collected: %v", kind, err))
+		c.add(note{class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: fmt.Sprintf("the agent's %s cannot be collected: %v", kind, err), unsure: true})
 	}
 	return nil
 }

@@ -162,14 +162,14 @@ func (e *endpoints) close(ctx context.Context) error {
 // recordRefusals blames the agent for limits that it exceeded, and records which API keys were rejected
 // by models. It is called after drain.
 func (e *endpoints) recordRefusals() {
-	if why := e.overspent(); why != "" && e.record.Class == "" {
-		e.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
+	if why := e.overspent(); why != "" {
+		e.add(note{class: evidence.ClassAgentError, reason: evidence.ReasonBudget, message: why, weak: true})
 	}
 	if e.models == nil {
 		return
 	}
 	for _, why := range e.models.Refused() {
-		e.remark(why)
+		e.add(note{message: why})
 	}
 }
 

@@ -54,7 +54,7 @@ func Inspect(ctx context.Context, backend sandbox.Opener, t *plan.Trial, dir evi
 	err = errors.Join(l.inspect(ctx, r, &down), down.run(ctx), rec.Close())
 	r.record.Ended = rec.Now()
 	if err != nil {
-		r.blame(evidence.ClassInfra, evidence.ReasonRunner, withoutRepeats(err))
+		r.add(note{class: evidence.ClassInfra, reason: evidence.ReasonRunner, message: withoutRepeats(err), ours: true})
 	}
 	err = errors.Join(err, dir.Sync())
 	record, failed := r.writeRecord(dir)

@@ -35,7 +35,7 @@ type recording struct {
 	sender   evidence.Sender // whose messages are recorded; empty for the agent
 	earlier  string          // the agent's output in the turns before the last
 	outputOf []secret.Span   // in which secrets were replaced already in the text that FinalOutput was made of
-	unsure   bool            // the class is the agent's only as long as no other cause of what is missing is found
+	notes    []note          // that decide the outcome
 	midway   bool            // of a checkpoint: the agent goes on, so its output is not its final one
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
 	// from its files, because messages may be larger than memory and graders see them
@@ -55,26 +55,20 @@ func newRecording(t *plan.Trial, rec *evidence.Recorder, o Options) (*recording,
 	return r, nil
 }
 
-// blame sets the outcome's class, reason and message. Later calls only add their message.
+// add adds notes, and sets the outcome that they lead to.
+func (r *recording) add(notes ...note) {
+	r.notes = append(r.notes, notes...)
+	c := conclude(r.notes)
+	r.record.Class, r.record.Reason, r.record.Message, r.record.Gaps = c.class, c.reason, c.message, c.gaps
+}
+
+// blame notes who is to blame for a failure.
 func (r *recording) blame(class evidence.Class, reason evidence.Reason, message string) {
-	if r.record.Class == "" {
-		r.record.Class, r.record.Reason, r.record.Message = class, reason, ""
-	}
-	r.remark(message)
+	r.add(note{class: class, reason: reason, message: message})
 }
 
-// gap records that evidence is missing. Graders that need it return an error.
-func (r *recording) gap(what string, err error) {
-	r.record.Gaps = append(r.record.Gaps, fmt.Sprintf("%s: %v", what, err))
-}
-
-// remark adds to the trial's message.
-func (r *recording) remark(what string) {
-	if r.record.Message != "" {
-		what = r.record.Message + "; " + what
-	}
-	r.record.Message = what
-}
+// gap notes that evidence is missing. Graders that need it return an error.
+func (r *recording) gap(what string, err error) { r.add(gapNote(what, err.Error())) }
 
 // classOf returns the class of a failed trial: server_error if a server exited by itself before
 // it answered, else infra.

@@ -91,10 +91,7 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 		return nil, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		if r.unsure {
-			r.record.Class = ""
-		}
-		r.blame(r.classOf(err), reasonOf(err), withoutRepeats(err))
+		r.add(note{class: r.classOf(err), reason: reasonOf(err), message: withoutRepeats(err), ours: true})
 	}
 	if r.record.Ended.IsZero() {
 		r.record.Ended = rec.Now()
