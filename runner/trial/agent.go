@@ -41,6 +41,8 @@ type agentRun struct {
 	used *evidence.Usage // resources used by its container until its exit; nil if not known
 	// unexpected means that the agent is a script to which a server did not answer as expected.
 	unexpected bool
+	stdout     string // its output on stdout, if that is its final output
+	earlier    string // its messages in the turns before the last
 }
 
 // runAgent runs the agent until it exits or reaches its time limit. It returns an error only
@@ -86,30 +88,29 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 		return ran, context.Cause(ctx)
 	}
 	e.commands.finish()
-	if err := talk.record(); err != nil {
+	if ran.earlier, err = talk.record(); err != nil {
 		return ran, s.unlessOutside(ctx, err)
 	}
-	ran.used, ran.unexpected, err = w.judge(ctx, agent, took)
-	return ran, err
+	return ran, w.judge(ctx, agent, took, &ran)
 }
 
 // judge notes who caused the agent's exit, and keeps its output. It returns an error if that was the
 // engine or somebody outside the trial.
-func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stopCause) (used *evidence.Usage, unexpected bool, err error) {
+func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stopCause, ran *agentRun) error {
 	e, err := w.endingOf(ctx, agent, took)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	w.add(e.notes(w.plan)...)
 	if !e.ended {
-		return nil, false, nil // its output may still be written
+		return nil // its output may still be written
 	}
 	if e.lost == nil {
 		w.record.ExitCode, w.record.Signal = new(e.exit.Code), e.exit.Signal
 	}
-	unexpected = e.isUnexpected(w.plan) && w.record.Class == ""
-	w.keepOutput()
-	return e.used, unexpected, nil
+	ran.used, ran.unexpected = e.used, e.isUnexpected(w.plan) && w.record.Class == ""
+	ran.stdout = w.keepOutput()
+	return nil
 }
 
 // endingOf returns how the agent ended.
@@ -274,9 +275,9 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keepOutput sets the final output, if it is read from stdout, and records which outputs were
+// keepOutput returns the final output, if it is read from stdout, and records which outputs were
 // truncated.
-func (w *agentWork) keepOutput() {
+func (w *agentWork) keepOutput() string {
 	for _, o := range w.out.both() {
 		if o.Over() > 0 {
 			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.Limit, o.Size(), o.name)
@@ -284,10 +285,10 @@ func (w *agentWork) keepOutput() {
 		}
 	}
 	if w.out.final == nil {
-		return
+		return ""
 	}
-	w.record.FinalOutput = string(w.out.final.Bytes())
 	if w.out.stdout.Size() > maxFinal {
-		w.outputTooLarge()
+		w.add(tooLarge(false)...)
 	}
+	return string(w.out.final.Bytes())
 }

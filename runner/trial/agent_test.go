@@ -95,11 +95,11 @@ func TestOutputs(t *testing.T) {
 				t.Errorf("%s: %q: %d, %v", name, part, n, err)
 			}
 		}
-		(&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
+		final := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
 		dir, events := close()
 		file, err := os.ReadFile(filepath.Join(string(dir), evidence.StdoutFile))
-		if err != nil || string(file) != test.kept || r.record.FinalOutput != test.kept || !r.acted.Load() {
-			t.Errorf("%s: kept %q and %q, %v", name, file, r.record.FinalOutput, err)
+		if err != nil || string(file) != test.kept || final != test.kept || !r.acted.Load() {
+			t.Errorf("%s: kept %q and %q, %v", name, file, final, err)
 		}
 		flooded := process.IsClosed(out.limitReached)
 		if flooded != (test.event != "") || flooded != (len(events) == 1) {
@@ -117,9 +117,9 @@ func TestFinalOutputThatIsTooLarge(t *testing.T) {
 	if _, err := io.CopyN(out.stdout.unfailing(&r.acted), zeroReader{}, maxFinal+1); err != nil {
 		t.Fatal(err)
 	}
-	(&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
-	if _, events := close(); len(events) != 0 || len(r.record.FinalOutput) != maxFinal || r.record.Reason != evidence.ReasonOutput {
-		t.Errorf("%d bytes, reason %s, %+v", len(r.record.FinalOutput), r.record.Reason, events)
+	final := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
+	if _, events := close(); len(events) != 0 || len(final) != maxFinal || r.record.Reason != evidence.ReasonOutput {
+		t.Errorf("%d bytes, reason %s, %+v", len(final), r.record.Reason, events)
 	}
 }
 

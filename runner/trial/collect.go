@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,16 +28,33 @@ import (
 // maxTranscript is the maximum size of the transcript's directory in bytes.
 const maxTranscript = 64 << 20
 
-// collector is the phase that collects what the agent left. Files of the workspace are read
-// from workspace.tar on disk, since it may be larger than memory.
-type collector struct{ *stage }
+// left is what an agent left.
+type left struct {
+	notes    []note
+	final    string        // the agent's output in its last turn
+	earlier  string        // and in the turns before
+	outputOf []secret.Span // in which secrets were replaced already in the text that final was made of
+}
 
-// collect copies the agent's workspace, transcript and final output into the evidence. Anything
-// missing becomes a gap, which fails the graders that need it. collect returns an error only if
+// collector copies what the agent left into the evidence. Files of the workspace are read from
+// workspace.tar on disk, since it may be larger than memory.
+type collector struct {
+	sandbox    sandbox.Sandbox
+	containers []member // of the trial, the agent's among them
+	plan       *plan.Trial
+	rec        *evidence.Recorder
+	midway     bool // the agent has turns left, so this is not its final output
+	left
+}
+
+// collect copies the agent's workspace, transcript and final output into the evidence. stdout is the
+// final output if it is read from there, and before what the agent said in the turns before the last.
+// Anything missing is a gap, which fails the graders that need it. collect returns an error only if
 // somebody outside the trial is to blame.
-func (c collector) collect(ctx context.Context) error {
+func (c *collector) collect(ctx context.Context, stdout, before string) error {
 	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
+	c.final = stdout
 	if err := c.collectWorkspace(limited); err != nil {
 		if err := c.lost(ctx, evidence.GapWorkspace, err); err != nil {
 			return err
@@ -55,14 +73,40 @@ func (c collector) collect(ctx context.Context) error {
 	if source := c.plan.Agent.Events; source != nil {
 		c.convertTranscript(*source)
 	}
-	c.keepFinal()
+	c.splitFinal(before)
 	return nil
 }
+
+// splitFinal divides an output on stdout into that of the last turn and of those before.
+func (c *collector) splitFinal(before string) {
+	if last, ok := strings.CutPrefix(c.final, before); ok && before != "" && c.plan.Agent.SaysOnStdout() {
+		last = strings.TrimPrefix(last, "\n") // which separates turns
+		c.earlier, c.final = strings.TrimSuffix(c.final, last), last
+	}
+}
+
+func (c *collector) add(n ...note) { c.notes = append(c.notes, n...) }
+
+func (c *collector) blame(class evidence.Class, message string) {
+	c.add(note{class: class, reason: evidence.ReasonOutput, message: message})
+}
+
+func (c *collector) gap(what string, err error) { c.add(gapNote(what, err.Error())) }
+
+// blameOutput blames the agent for its final output, unless it has turns left to mend that.
+func (c *collector) blameOutput(message string) {
+	if !c.midway {
+		c.blame(evidence.ClassAgentError, message)
+	}
+}
+
+// file returns the path of an evidence file.
+func (c *collector) file(name string) string { return filepath.Join(c.rec.Dir(), name) }
 
 // lost records that something cannot be collected. It blames the agent, which can break whatever it
 // leaves and its container too, unless another cause is on record: then it returns that, which is an
 // error of the disk, or somebody outside the trial.
-func (c collector) lost(ctx context.Context, kind string, err error) error {
+func (c *collector) lost(ctx context.Context, kind string, err error) error {
 	c.gap(kind, err)
 	switch {
 	case ctx.Err() != nil:
@@ -72,15 +116,15 @@ func (c collector) lost(ctx context.Context, kind string, err error) error {
 	case errors.Is(err, syscall.EIO):
 		return err
 	}
-	if err := firstForeign(ctx, c.withAgent()); err != nil {
+	if err := firstForeign(ctx, c.containers); err != nil {
 		return err
 	}
 	switch {
 	case !defence.BlamedLosses:
 	case errors.Is(err, sandbox.ErrUnreadable) && kind == evidence.GapWorkspace:
-		c.blame(evidence.ClassFail, evidence.ReasonOutput, "the agent removed its workspace, or put something else in its place")
+		c.blame(evidence.ClassFail, "the agent removed its workspace, or put something else in its place")
 	case errors.Is(err, errTooLarge):
-		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's %s, holes filled in, %v", kind, errTooLarge))
+		c.blame(evidence.ClassAgentError, fmt.Sprintf("the agent's %s, holes filled in, %v", kind, errTooLarge))
 	default:
 		c.add(note{class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: fmt.Sprintf("the agent's %s cannot be collected: %v", kind, err), unsure: true})
 	}
@@ -89,7 +133,7 @@ func (c collector) lost(ctx context.Context, kind string, err error) error {
 
 // convertTranscript converts the agent's own transcript to waza's events. If the eval takes the
 // final output from the transcript's messages and there are none, the agent is blamed.
-func (c collector) convertTranscript(source transcript.Source) {
+func (c *collector) convertTranscript(source transcript.Source) {
 	messages, err := c.writeConverted(source)
 	switch {
 	case errors.Is(err, errUnread):
@@ -100,11 +144,11 @@ func (c collector) convertTranscript(source transcript.Source) {
 	if c.plan.Agent.Output != plan.OutputTranscript {
 		return
 	}
-	c.record.FinalOutput, c.outputOf = messages[:min(len(messages), maxFinal)], c.marksIn(source.From)
+	c.final, c.outputOf = messages[:min(len(messages), maxFinal)], c.marksIn(source.From)
 	silent := err == nil || errors.Is(err, errNoEvents) || errors.Is(err, errNoFile)
 	switch {
 	case len(messages) > maxFinal:
-		c.outputTooLarge()
+		c.add(tooLarge(c.midway)...)
 	case messages == "" && silent:
 		c.blameOutput("the agent left no final output: " + errNoMessage.Error())
 		c.gap(evidence.GapFinalOutput, errNoMessage)
@@ -120,15 +164,15 @@ var (
 
 // collectOutput reads the final output from a file of the workspace. If the workspace is
 // complete and has no such file, the agent is blamed.
-func (c collector) collectOutput(name string) {
+func (c *collector) collectOutput(name string) {
 	err := fileInTree(c.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
-		c.record.FinalOutput, err = readHead(in)
+		c.final, err = readHead(in)
 		return err
 	})
 	c.outputOf = c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(name, false)
 	switch {
 	case errors.Is(err, errTooLarge):
-		c.outputTooLarge()
+		c.add(tooLarge(c.midway)...)
 	case errors.Is(err, errNoFile):
 		c.blameOutput("the agent left no final output: " + err.Error())
 		fallthrough
@@ -139,7 +183,7 @@ func (c collector) collectOutput(name string) {
 
 // collectWorkspace writes workspace.tar, with secrets replaced. If it cannot be collected, no file is
 // left.
-func (c collector) collectWorkspace(ctx context.Context) error {
+func (c *collector) collectWorkspace(ctx context.Context) error {
 	file, err := c.rec.Tree(evidence.WorkspaceFile)
 	if err != nil {
 		return err
@@ -165,7 +209,7 @@ func maxTree(disk int64) int64 { return disk + min(4*disk, 256<<20) }
 // lookThrough records if the agent replaced a link to mcp.json, and blames it for what was not
 // collected with the rest, and for closing its workspace. It returns an error if the tar is broken.
 // Calls are recorded even if mcp.json was replaced.
-func (c collector) lookThrough() error {
+func (c *collector) lookThrough() error {
 	file, err := os.Open(c.file(evidence.WorkspaceFile))
 	if err != nil {
 		return err
@@ -178,7 +222,7 @@ func (c collector) lookThrough() error {
 		}
 		name := e.Path
 		if e.Closed() {
-			c.blame(evidence.ClassFail, evidence.ReasonOutput, fmt.Sprintf("the agent closed its workspace, whose mode it set to %#o", e.Mode))
+			c.blame(evidence.ClassFail, fmt.Sprintf("the agent closed its workspace, whose mode it set to %#o", e.Mode))
 		}
 		brought := slices.ContainsFunc(c.plan.Files, func(f plan.File) bool { return f.Path == name })
 		if slices.Contains(eval.ClientConfigs(), name) && !brought {
@@ -190,7 +234,7 @@ func (c collector) lookThrough() error {
 	}
 	if cut != "" {
 		c.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: cut})
-		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, cut)
+		c.blame(evidence.ClassAgentError, cut)
 	}
 	return wholeTar(file)
 }
@@ -214,7 +258,7 @@ var errTorn = errors.New("the tar ends before its end mark")
 
 // collectTranscript copies the transcript out of its directory. Secrets are removed before it
 // is written to disk.
-func (c collector) collectTranscript(ctx context.Context) error {
+func (c *collector) collectTranscript(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	tree, out := io.Pipe()
@@ -239,7 +283,7 @@ func (c collector) collectTranscript(ctx context.Context) error {
 
 var errDone = errors.New("nobody reads on")
 
-func (c collector) keepTranscript(in io.Reader) error {
+func (c *collector) keepTranscript(in io.Reader) error {
 	out, err := c.rec.Text(evidence.TranscriptFile)
 	if err != nil {
 		return err
@@ -292,7 +336,7 @@ var errNoEvents = errors.New("no line is an event")
 // cannot be parsed are recorded. If such a line may have reported a tool's use, that is an
 // error, as the transcript is incomplete. It returns the agent's messages, separated by
 // newlines and truncated somewhat above maxFinal.
-func (c collector) writeConverted(source transcript.Source) (all string, err error) {
+func (c *collector) writeConverted(source transcript.Source) (all string, err error) {
 	file, err := c.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
 		return "", err
@@ -329,7 +373,7 @@ func (c collector) writeConverted(source transcript.Source) (all string, err err
 var outputFiles = map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}
 
 // marksIn returns the spans in which secrets were replaced in the source of a transcript.
-func (c collector) marksIn(from string) []secret.Span {
+func (c *collector) marksIn(from string) []secret.Span {
 	if name, isOutput := outputFiles[from]; isOutput {
 		return c.rec.Redacted()[name].Marks.Spans("", false)
 	}
@@ -338,7 +382,7 @@ func (c collector) marksIn(from string) []secret.Span {
 
 // readSource calls read with the agent's own transcript: stdout, stderr or a file of the
 // workspace. It is read from disk, since it may be larger than memory.
-func (c collector) readSource(from string, read func(io.Reader) error) error {
+func (c *collector) readSource(from string, read func(io.Reader) error) error {
 	name, isOutput := outputFiles[from]
 	if !isOutput {
 		return fileInTree(c.file(evidence.WorkspaceFile), path.Clean(from), read)
@@ -353,7 +397,7 @@ func (c collector) readSource(from string, read func(io.Reader) error) error {
 
 // recordReading records which lines of a transcript were skipped. It returns an error if one of
 // them may have been an event.
-func (c collector) recordReading(source transcript.Source, r transcript.Report) error {
+func (c *collector) recordReading(source transcript.Source, r transcript.Report) error {
 	event := func(kind, format string, args ...any) {
 		message := fmt.Sprintf("transcript in %s: ", source.From) + fmt.Sprintf(format, args...)
 		c.rec.Event(evidence.Event{Kind: kind, Where: sandbox.Agent, Message: message})

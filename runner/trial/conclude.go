@@ -150,3 +150,15 @@ func (c stopCause) time(t *plan.Trial) (evidence.Reason, string) {
 }
 
 func gapNote(what, why string) note { return note{gap: what + ": " + why} }
+
+// tooLarge returns the notes of a final output that is too large. Graders do not judge a truncated one,
+// and the agent is to blame for it, unless it has turns left.
+func tooLarge(midway bool) []note {
+	notes := []note{gapNote(evidence.GapFinalOutput, fmt.Sprintf("only the first %d bytes are kept", maxFinal))}
+	if !midway {
+		notes = append(notes, note{
+			class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal),
+		})
+	}
+	return notes
+}

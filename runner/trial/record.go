@@ -3,7 +3,6 @@ package trial
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -33,10 +32,8 @@ type recording struct {
 	calls    *callWatch
 	acted    atomic.Bool     // the agent wrote something, asked a model or called a tool
 	sender   evidence.Sender // whose messages are recorded; empty for the agent
-	earlier  string          // the agent's output in the turns before the last
 	outputOf []secret.Span   // in which secrets were replaced already in the text that FinalOutput was made of
 	notes    []note          // that decide the outcome
-	midway   bool            // of a checkpoint: the agent goes on, so its output is not its final one
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
 	// from its files, because messages may be larger than memory and graders see them
 	// redacted.
@@ -123,31 +120,15 @@ func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, er
 	return s, err
 }
 
-// keepFinal divides an output on stdout into that of the last turn and of those before.
-func (r *recording) keepFinal() {
-	all := r.record.FinalOutput
-	if last, ok := strings.CutPrefix(all, r.earlier); ok && r.earlier != "" && r.plan.Agent.SaysOnStdout() {
-		last = strings.TrimPrefix(last, "\n") // which separates turns
-		r.record.EarlierOutput, r.record.FinalOutput = strings.TrimSuffix(all, last), last
-	}
+// keep keeps what the agent left.
+func (r *recording) keep(l left) {
+	r.add(l.notes...)
+	r.record.FinalOutput, r.record.EarlierOutput, r.outputOf = l.final, l.earlier, l.outputOf
 }
 
 // observer returns the recorder for what happens in the trial.
 func (r *recording) observer() observer {
 	return observer{r.rec, r.canaries, r.calls, &r.acted, r.sender}
-}
-
-// outputTooLarge blames the agent for its final output. Graders do not judge a truncated one.
-func (r *recording) outputTooLarge() {
-	r.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
-	r.blameOutput(fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
-}
-
-// blameOutput blames the agent for its final output, unless it has turns left to mend that.
-func (r *recording) blameOutput(message string) {
-	if !r.midway {
-		r.blame(evidence.ClassAgentError, evidence.ReasonOutput, message)
-	}
 }
 
 // redacted returns the record with secrets removed from free text, and with the counts of what

@@ -70,17 +70,17 @@ func (t *turnHandler) next(ctx context.Context, said []byte) (prompt string, ok 
 	return "", false, nil
 }
 
-// record writes the conversation to the trial's record, after the agent has exited.
-func (t *turnHandler) record() error {
+// record writes the conversation to the trial's record, after the agent has exited. It returns the agent's
+// messages in the turns before the last.
+func (t *turnHandler) record() (earlier string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	to := &t.work.record
-	t.work.earlier = t.earlier
 	to.Checkpoints, to.Responder, to.BetweenTurns = t.checkpoints, t.responder, t.clock.paused()
 	if t.blame != "" {
 		t.work.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
 	}
-	return t.err
+	return t.earlier, t.err
 }
 
 // respond asks a model to reply to the agent as its user. ok is false if the conversation is
@@ -201,7 +201,7 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 		return then, errors.Join(err, rec.Close())
 	}
 	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
-	at.record.BetweenTurns, at.earlier, at.midway = t.clock.paused(), t.earlier, true
+	at.record.BetweenTurns = t.clock.paused()
 	now := &stage{recording: at, spec: w.spec, sandbox: w.sandbox, servers: w.servers.forCheckpoint(at)}
 	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
 	if err != nil {
@@ -228,10 +228,11 @@ func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte
 	if err := errors.Join(err, stdout.Close()); err != nil {
 		return err
 	}
+	final := ""
 	if cmp.Or(at.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
-		at.record.FinalOutput = string(said[:min(len(said), maxFinal)])
+		final = string(said[:min(len(said), maxFinal)])
 	}
-	if err := (collector{at}).collect(ctx); err != nil {
+	if err := at.collect(ctx, final, t.earlier, true); err != nil {
 		return err
 	}
 	if err := (asker{at, nil}).askAll(ctx); err != nil {

@@ -151,7 +151,7 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	} else {
 		e.answers.finish()
 	}
-	if err := (collector{s}).collect(ctx); err != nil {
+	if err := s.collect(ctx, ran.stdout, ran.earlier, false); err != nil {
 		return err
 	}
 	err = (asker{s, e.proxy}).askAll(ctx)
@@ -217,6 +217,15 @@ type stage struct {
 	spec    *sandbox.Spec
 	sandbox sandbox.Sandbox
 	servers *servers
+}
+
+// collect collects what the agent left, with what it said on stdout and before its last turn. The agent
+// goes on if midway is set.
+func (s *stage) collect(ctx context.Context, stdout, before string, midway bool) error {
+	c := &collector{sandbox: s.sandbox, containers: s.withAgent(), plan: s.plan, rec: s.rec, midway: midway}
+	err := c.collect(ctx, stdout, before)
+	s.keep(c.left)
+	return err
 }
 
 // setUp does everything before the agent's start. It returns the sandbox with its servers, and
