@@ -115,7 +115,7 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stop
 
 // endingOf returns how the agent ended.
 func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, took stopCause) (e ending, err error) {
-	if err := w.foreignEnding(ctx); err != nil {
+	if err := foreignEnding(ctx, w.withAgent()); err != nil {
 		return e, err
 	}
 	e = ending{stopped: took, ended: agent.HasEnded(), container: w.sandbox.Ended(ctx, sandbox.Agent)}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/client"
@@ -23,22 +24,24 @@ import (
 // kept.
 const maxAnswer = 1 << 20
 
-// asker is the phase in which graders call servers and read their files.
+// asker calls servers and reads their files for graders.
 type asker struct {
-	*stage
-	proxy *proxy.Proxy // nil if servers cannot be called
+	servers    *servers
+	proxy      *proxy.Proxy // nil if servers cannot be called
+	containers []member     // of the trial
+	rec        *evidence.Recorder
 }
 
 // askAll makes the calls and reads the files that graders ask for, in order. It runs after the
 // agent has stopped and its sessions are closed.
-func (a asker) askAll(ctx context.Context) error {
+func (a asker) askAll(ctx context.Context, asks []grading.Ask) error {
 	sessions := map[string]*serverSession{}
 	defer func() {
 		for _, session := range sessions {
 			session.close()
 		}
 	}()
-	for _, ask := range a.asks(evidence.StepCall, evidence.StepFiles) {
+	for _, ask := range asks {
 		var answer any
 		var unanswered error
 		switch what := ask.What.(type) {
@@ -53,10 +56,10 @@ func (a asker) askAll(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := a.foreignEnding(ctx); err != nil {
+		if err := foreignEnding(ctx, a.containers); err != nil {
 			return err
 		}
-		if err := a.step(ask, answer, unanswered); err != nil {
+		if err := recordStep(a.rec, ask, answer, unanswered); err != nil {
 			return err
 		}
 	}

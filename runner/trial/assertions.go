@@ -65,7 +65,7 @@ type assertionCall struct {
 
 // assertionsOver returns the input of the assertions. It is read from the evidence on disk,
 // except for the outcome and the output, so that the evidence shows what the assertions saw.
-func (p programs) assertionsOver(assertions []string, workspace string) ([]byte, error) {
+func (p *programs) assertionsOver(assertions []string, workspace string) ([]byte, error) {
 	captured, err := p.captured()
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (p programs) assertionsOver(assertions []string, workspace string) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	record := p.redacted()
+	record := p.trial
 	v := assertionVariables{
 		Output: record.FinalOutput, Workspace: workspace, Transcript: []results.TranscriptEvent{},
 		Outcome:   assertionOutcome{Class: record.Class, Reason: record.Reason, ExitCode: record.ExitCode},

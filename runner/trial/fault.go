@@ -143,10 +143,10 @@ func (w *watcher) close() {
 	w.watchers.Wait()
 }
 
-// foreignEnding returns a fault for the first container of the trial that is known to be gone and
-// that somebody outside the trial ended, or nil.
-func (s *stage) foreignEnding(ctx context.Context) error {
-	return firstForeign(ctx, slices.DeleteFunc(s.withAgent(), func(m member) bool {
+// foreignEnding returns a fault for the first of the containers that is known to be gone and that
+// somebody outside the trial ended, or nil.
+func foreignEnding(ctx context.Context, containers []member) error {
+	return firstForeign(ctx, slices.DeleteFunc(slices.Clone(containers), func(m member) bool {
 		return !process.IsClosed(m.sandbox.Gone(m.container))
 	}))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -25,8 +26,17 @@ const hookTimeout = 5 * time.Minute
 
 // hooks runs the hooks of a trial.
 type hooks struct {
-	*stage
+	plan      *plan.Trial
+	sandbox   sandbox.Sandbox
+	rec       *evidence.Recorder
+	secrets   *secret.Set
+	start     string            // the directory in which hooks on the host start
 	addresses map[string]string // addresses of servers for the agent, by name
+}
+
+// hooks returns the hooks of a trial, which reach servers at endpoints.
+func (s *stage) hooks(e *endpoints) hooks {
+	return hooks{s.plan, s.sandbox, s.rec, s.o.Secrets, s.o.Start, e.addresses}
 }
 
 // runHooks runs the hooks before the agent of a stage. They have endpoints and a recording of their own, so what
@@ -45,7 +55,7 @@ func runHooks(ctx context.Context, s *stage, down *teardown) error {
 		return err
 	}
 	down.add(part{stop: e.close})
-	return errors.Join(hooks{s, e.addresses}.before(ctx), e.close(ctx))
+	return errors.Join(s.hooks(e).before(ctx), e.close(ctx))
 }
 
 // before runs the hooks before the agent. It fails if a hook with error_on_fail fails.
@@ -78,7 +88,7 @@ func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err erro
 	where, on := sandbox.Agent, ""
 	if hook.Host {
 		where, on = "host", " on the host"
-		failed, err = HookOnHost(ctx, hook, h.o.Start, h.o.Secrets)
+		failed, err = HookOnHost(ctx, hook, h.start, h.secrets)
 	} else {
 		failed, err = h.inContainer(ctx, hook)
 	}

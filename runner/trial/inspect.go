@@ -84,7 +84,7 @@ func (l *serverInspection) inspect(ctx context.Context, r *recording, down *tear
 	h, err := startServer(ctx, sb, planned, r.plan.EgressLimits, r.observer(), logs.output)
 	s := &stage{r, spec, sb, &servers{logs, []*server{{runningServer: h}}}}
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
-	defer meter{s}.measure(ctx, nil)
+	defer s.measure(ctx, nil)
 	if err == nil {
 		p := proxy.New(r.rec, proxy.Limits{}, h.server(logs.output(planned.Name)))
 		defer func() { _ = closeProxy(ctx, p) }()

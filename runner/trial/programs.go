@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
@@ -34,22 +35,28 @@ const (
 	maxResults       = 1 << 20
 )
 
-// programs is the phase in which graders run programs.
+// programs runs graders' programs.
 type programs struct {
-	*recording
-	task string // used in the names of sandboxes: the trial's task, or a checkpoint of it
+	backend sandbox.Opener
+	plan    *plan.Trial
+	rec     *evidence.Recorder
+	task    string         // used in the names of sandboxes: the trial's task, or a checkpoint of it
+	trial   evidence.Trial // as far as it has come
+	// captured returns the calls on record.
+	captured func() (capture.Result, error)
+	notes    []note // what running them says of the agent
 }
 
 // runAll runs graders' programs on the workspace that the agent left, each in its own sandbox
 // with nothing else of the trial. Results are recorded as steps; it returns only failures of
 // ours.
-func (p programs) runAll(ctx context.Context, asks []grading.Ask) error {
+func (p *programs) runAll(ctx context.Context, asks []grading.Ask) error {
 	for i, ask := range asks {
 		answer, err := p.runProgram(ctx, i+1, ask.Grader, ask.What.(evidence.ProgramAsk))
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, errUnanswered)) {
 			return fmt.Errorf("grader %q: %w", ask.Grader, err)
 		}
-		if err := p.step(ask, answer, err); err != nil {
+		if err := recordStep(p.rec, ask, answer, err); err != nil {
 			return err
 		}
 	}
@@ -65,15 +72,15 @@ var errUnanswered = errors.New("no answer")
 var errUnfit = errors.New("the workspace")
 
 // runProgram runs one program. If that is not possible, the error wraps errUnanswered.
-func (p programs) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
-	if missing, lost := p.record.Lost(evidence.GapWorkspace); lost {
+func (p *programs) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
+	if missing, lost := p.trial.Lost(evidence.GapWorkspace); lost {
 		return nil, fmt.Errorf("%w: there is no workspace to look at: %s", errUnanswered, missing)
 	}
 	container, ok := p.plan.GraderContainerOf(grader)
 	if !ok {
 		return nil, fmt.Errorf("%w: the plan has no container for it", errUnanswered)
 	}
-	sb, err := p.o.Backend.Open(ctx, p.plan.ProgramSpec(p.task, number, container), func(e evidence.Event) {
+	sb, err := p.backend.Open(ctx, p.plan.ProgramSpec(p.task, number, container), func(e evidence.Event) {
 		e.Where = "grader/" + grader
 		p.rec.Event(e)
 	})
@@ -87,7 +94,9 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 	if err != nil {
 		err = unlessForeign(ctx, sb, err)
 		if errors.Is(err, errUnfit) && errors.Is(err, errUnanswered) && defence.BlamedLosses {
-			p.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("grader %q cannot be given what the agent left: %v", grader, err))
+			p.notes = append(p.notes, note{
+				class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: fmt.Sprintf("grader %q cannot be given what the agent left: %v", grader, err),
+			})
 		}
 		return nil, err
 	}
@@ -118,7 +127,7 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 }
 
 // fillContainer fills a program's container, and returns the process to start in it.
-func (p programs) fillContainer(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
+func (p *programs) fillContainer(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
 	if err := p.putFrozen(ctx, sb); err != nil {
 		return spec, nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
@@ -137,12 +146,12 @@ func (p programs) fillContainer(ctx context.Context, sb sandbox.Sandbox, contain
 		return spec, stdin, err
 	}
 	spec.Args = append([]string{layout.At(ask.Command)}, ask.Args...)
-	return spec, []byte(p.redacted().FinalOutput), nil
+	return spec, []byte(p.trial.FinalOutput), nil
 }
 
 // putFrozen copies the collected workspace into a program's container.
-func (p programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
-	file, err := os.Open(p.file(evidence.WorkspaceFile))
+func (p *programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
+	file, err := os.Open(filepath.Join(p.rec.Dir(), evidence.WorkspaceFile))
 	if err != nil {
 		return err
 	}
@@ -200,7 +209,7 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 
 // recordEnd records in answer how a program ended: by itself, at a limit, or with its
 // container.
-func (p programs) recordEnd(ctx context.Context, sb sandbox.Sandbox, program *runningProgram, answer *evidence.ProgramAnswer) error {
+func (p *programs) recordEnd(ctx context.Context, sb sandbox.Sandbox, program *runningProgram, answer *evidence.ProgramAnswer) error {
 	ending := sb.Ended(ctx, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, ending); err != nil {
 		return err

@@ -86,10 +86,10 @@ func (r *recording) recordExit(container string, e sandbox.Exit) {
 // file returns the path of an evidence file.
 func (r *recording) file(name string) string { return filepath.Join(r.rec.Dir(), name) }
 
-// asks returns what the trial's graders ask for, limited to the given kinds.
-func (r *recording) asks(kinds ...string) []grading.Ask {
+// asksOf returns what a trial's graders ask for, limited to the given kinds.
+func asksOf(t *plan.Trial, kinds ...string) []grading.Ask {
 	var wanted []grading.Ask
-	for _, ask := range grading.Asks(r.plan.AllGraders()) {
+	for _, ask := range grading.Asks(t.AllGraders()) {
 		if slices.Contains(kinds, ask.Kind) {
 			wanted = append(wanted, ask)
 		}
@@ -97,13 +97,13 @@ func (r *recording) asks(kinds ...string) []grading.Ask {
 	return wanted
 }
 
-// step records the answer to an ask, or why there is none.
-func (r *recording) step(ask grading.Ask, answer any, unanswered error) error {
+// recordStep records the answer to an ask, or why there is none.
+func recordStep(rec *evidence.Recorder, ask grading.Ask, answer any, unanswered error) error {
 	s, err := newStep(ask, answer, unanswered)
 	if err != nil {
 		return err
 	}
-	return r.rec.Step(s)
+	return rec.Step(s)
 }
 
 // newStep returns the record of an ask with its answer, or with why there is none.

@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
@@ -23,40 +24,44 @@ type measured struct {
 	limits  evidence.Limits
 }
 
-// meter measures what a trial's containers used and did.
-type meter struct{ *stage }
-
-// measure records the limits and the resource usage of every container, and the activity of
-// servers. It must be called while the containers are running. used is the usage of the agent's
+// measure records the limits and the resource usage of every container, and the activity of servers,
+// unless ctx is done. It must be called while the containers are running. used is the usage of the agent's
 // container at the agent's exit, without that of collecting files; nil if not known.
-func (m meter) measure(ctx context.Context, used *evidence.Usage) {
+func (s *stage) measure(ctx context.Context, used *evidence.Usage) {
 	if ctx.Err() != nil {
 		return
 	}
+	var observed []evidence.Observed
+	s.record.Resources, observed = measure(ctx, s.containers(), used)
+	_ = s.rec.Observed(observed) // the recorder returns the error when it is closed
+}
+
+// measure returns the limits and the resource usage of containers, by name, and the activity of those of
+// servers.
+func measure(ctx context.Context, containers []measured, used *evidence.Usage) (map[string]evidence.Resource, []evidence.Observed) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
-	containers := m.containers()
 	found, seen := make([]evidence.Resource, len(containers)), make([]observe.Seen, len(containers))
 	var all sync.WaitGroup
 	for i, container := range containers {
 		all.Go(func() { found[i] = container.measure(asking) })
 		if container.isWatched() {
-			all.Go(func() { seen[i] = observed(asking, container.sandbox, container.name) })
+			all.Go(func() { seen[i] = activityOf(asking, container.sandbox, container.name) })
 		}
 	}
 	all.Wait()
 	var observed []evidence.Observed
-	m.record.Resources = make(map[string]evidence.Resource, len(containers))
+	resources := make(map[string]evidence.Resource, len(containers))
 	for i, container := range containers {
 		if container.name == sandbox.Agent && used != nil {
 			found[i].Used, found[i].Unseen = used, ""
 		}
-		m.record.Resources[container.name] = found[i]
+		resources[container.name] = found[i]
 		if container.isWatched() {
 			observed = append(observed, evidence.Observed{Container: container.name, Seen: seen[i]})
 		}
 	}
-	_ = m.rec.Observed(observed) // the recorder returns the error when it is closed
+	return resources, observed
 }
 
 // isWatched reports whether m is a local container of a server or service.
@@ -77,44 +82,43 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 }
 
 // containers returns the trial's containers and those of shared servers.
-func (m meter) containers() []measured {
-	t := m.plan
+func (s *stage) containers() []measured {
+	t := s.plan
 	var all []measured
-	if m.spec.HasAgent() {
-		all = append(all, m.agentContainer())
+	if s.spec.HasAgent() {
+		all = append(all, agentContainer(t, s.sandbox))
 	}
-	for _, s := range t.Servers {
-		sb, limits := m.sandbox, s.Container.Limits()
-		if up := m.servers.find(s.Name); up != nil {
+	for _, server := range t.Servers {
+		sb, limits := s.sandbox, server.Container.Limits()
+		if up := s.servers.find(server.Name); up != nil {
 			sb = up.sandbox
-		} else if s.Shared && !s.Remote {
+		} else if server.Shared && !server.Remote {
 			continue
 		}
-		if s.Remote {
+		if server.Remote {
 			sb, limits = nil, evidence.Limits{}
 		}
-		limits.MaxMessage = cmp.Or(s.MaxMessage, transport.DefaultMessage)
-		limits.MaxFrames = cmp.Or(s.MaxFrames, transport.DefaultFrames)
-		limits.MaxTraffic = cmp.Or(s.MaxTraffic, transport.DefaultTraffic)
-		all = append(all, measured{s.Name, sb, limits})
-		for _, service := range s.Services {
-			all = append(all, measured{sandbox.ServiceName(s.Name, service.Name), sb, service.Container.Limits()})
+		limits.MaxMessage = cmp.Or(server.MaxMessage, transport.DefaultMessage)
+		limits.MaxFrames = cmp.Or(server.MaxFrames, transport.DefaultFrames)
+		limits.MaxTraffic = cmp.Or(server.MaxTraffic, transport.DefaultTraffic)
+		all = append(all, measured{server.Name, sb, limits})
+		for _, service := range server.Services {
+			all = append(all, measured{sandbox.ServiceName(server.Name, service.Name), sb, service.Container.Limits()})
 		}
 	}
 	return all
 }
 
 // agentContainer returns the agent's container and its limits.
-func (m meter) agentContainer() measured {
-	t := m.plan
+func agentContainer(t *plan.Trial, sb sandbox.Sandbox) measured {
 	agent := t.Agent.Container.Limits()
 	agent.Seconds = t.Timeout.Seconds()
 	agent.MaxOutput, agent.MaxCalls = t.Agent.OutputLimit(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
-	return measured{sandbox.Agent, m.sandbox, agent}
+	return measured{sandbox.Agent, sb, agent}
 }
 
-// observed returns the activity of programs in a container so far, or why it is not known.
-func observed(ctx context.Context, sb sandbox.Sandbox, container string) observe.Seen {
+// activityOf returns the activity of programs in a container so far, or why it is not known.
+func activityOf(ctx context.Context, sb sandbox.Sandbox, container string) observe.Seen {
 	contained, ok := sb.(sandbox.Contained)
 	if !ok {
 		return observe.Nothing("without --isolate it is not watched")

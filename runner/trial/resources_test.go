@@ -30,7 +30,7 @@ func TestObserve(t *testing.T) {
 		"gone":        {onlooker{err: errors.New("container went away: EOF")}, observe.Nothing("container went away: EOF")},
 		"not watched": {struct{ sandbox.Sandbox }{}, observe.Nothing("without --isolate it is not watched")},
 	} {
-		if diff := cmp.Diff(test.want, observed(t.Context(), test.sandbox, "web")); diff != "" {
+		if diff := cmp.Diff(test.want, activityOf(t.Context(), test.sandbox, "web")); diff != "" {
 			t.Errorf("%s: -want +got\n%s", name, diff)
 		}
 	}

@@ -129,7 +129,7 @@ func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned p
 func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
 	s, name := &server{runningServer: h, shared: shared, proxied: l.proxied(h)}, h.plan.Name
 	s.proxied.Inject = injectionsFor(l.plan, name)
-	isAsked := slices.ContainsFunc(l.asks(evidence.StepCall), func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == name })
+	isAsked := slices.ContainsFunc(asksOf(l.plan, evidence.StepCall), func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == name })
 	s.proxied.Keep = isAsked && h.plan.Transport == mcpconfig.Stdio
 	return s
 }

@@ -134,7 +134,7 @@ func (t *turnHandler) askUser(ctx context.Context, r eval.Responder) (grading.Re
 			return grading.Reply{}, withReason(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))
 		}
 	}
-	err = w.step(grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
+	err = recordStep(w.rec, grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
 	if err := errors.Join(failed, err); err != nil {
 		return grading.Reply{}, err
 	}
@@ -235,8 +235,8 @@ func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte
 	if err := at.collect(ctx, final, t.earlier, true); err != nil {
 		return err
 	}
-	if err := (asker{at, nil}).askAll(ctx); err != nil {
+	if err := at.ask(ctx, nil); err != nil {
 		return err
 	}
-	return programs{at.recording, fmt.Sprintf("%s.turn%d", at.plan.Task, turn)}.runAll(ctx, at.asks(evidence.StepProgram))
+	return at.runPrograms(ctx, fmt.Sprintf("%s.turn%d", at.plan.Task, turn))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/secret"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -114,15 +115,13 @@ func (r *recording) phases(ctx context.Context, down *teardown) error {
 	if err := r.compareListed(); err != nil {
 		return err
 	}
-	if asks := r.asks(evidence.StepProgram); len(asks) > 0 {
-		if r.o.Hold == nil { // the programs' sandboxes need the resources
-			if err := down.run(ctx); err != nil {
-				return err
-			}
-		}
-		if err := (programs{r, r.plan.Task}).runAll(ctx, asks); err != nil {
+	if r.o.Hold == nil && len(asksOf(r.plan, evidence.StepProgram)) > 0 { // the programs' sandboxes need the resources
+		if err := down.run(ctx); err != nil {
 			return err
 		}
+	}
+	if err := r.runPrograms(ctx, r.plan.Task); err != nil {
+		return err
 	}
 	if r.o.Hold != nil {
 		return s.hold(ctx, down)
@@ -135,7 +134,7 @@ func (r *recording) phases(ctx context.Context, down *teardown) error {
 func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	s.o.Entered(evidence.PhaseAgent)
 	ran, err := runAgent(ctx, s, e, down)
-	defer func() { meter{s}.measure(ctx, ran.used) }()
+	defer func() { s.measure(ctx, ran.used) }()
 	if err != nil {
 		return err
 	}
@@ -154,12 +153,12 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	if err := s.collect(ctx, ran.stdout, ran.earlier, false); err != nil {
 		return err
 	}
-	err = (asker{s, e.proxy}).askAll(ctx)
+	err = s.ask(ctx, e.proxy)
 	if err := errors.Join(err, e.close(ctx)); err != nil {
 		return err
 	}
 	if ran.over {
-		if err := (hooks{s, e.addresses}).after(ctx); err != nil {
+		if err := s.hooks(e).after(ctx); err != nil {
 			return err
 		}
 	}
@@ -228,6 +227,23 @@ func (s *stage) collect(ctx context.Context, stdout, before string, midway bool)
 	return err
 }
 
+// ask makes the calls and reads the files that graders ask for. p is nil if servers cannot be called.
+func (s *stage) ask(ctx context.Context, p *proxy.Proxy) error {
+	return asker{s.servers, p, s.withAgent(), s.rec}.askAll(ctx, asksOf(s.plan, evidence.StepCall, evidence.StepFiles))
+}
+
+// runPrograms runs the programs that graders ask for.
+func (r *recording) runPrograms(ctx context.Context, task string) error {
+	asks := asksOf(r.plan, evidence.StepProgram)
+	if len(asks) == 0 {
+		return nil
+	}
+	p := &programs{backend: r.o.Backend, plan: r.plan, rec: r.rec, task: task, trial: r.redacted(), captured: r.captured}
+	err := p.runAll(ctx, asks)
+	r.add(p.notes...)
+	return err
+}
+
 // setUp does everything before the agent's start. It returns the sandbox with its servers, and
 // the agent's endpoints.
 func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoints, error) {
@@ -244,7 +260,7 @@ func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoin
 	}
 	if err != nil {
 		err = s.unlessOutside(ctx, err)
-		meter{s}.measure(ctx, nil)
+		s.measure(ctx, nil)
 		return nil, nil, err
 	}
 	return s, e, nil
@@ -270,7 +286,7 @@ func (r *recording) openSandbox(ctx context.Context, spec *sandbox.Spec, down *t
 
 // fill puts the agent's files into its container, runs the hooks before it and opens its endpoints.
 func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
-	if err := (workspace{s}).fill(ctx); err != nil {
+	if err := fillWorkspace(ctx, s.sandbox, s.plan, s.rec); err != nil {
 		return nil, withReason(evidence.ReasonSandbox, err)
 	}
 	if err := runHooks(ctx, s, down); err != nil {

@@ -17,50 +17,47 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// workspace is the phase that fills the agent's workspace before the agent starts.
-type workspace struct{ *stage }
-
-// fill records the task's files as evidence, puts them into the workspace, and adds links to
-// mcp.json and the skills. Skills and mocked commands are put outside of the workspace.
-func (w workspace) fill(ctx context.Context) error {
-	if err := w.keepBefore(); err != nil {
+// fillWorkspace records the task's files as evidence, puts them into the agent's workspace, and adds links
+// to mcp.json and the skills. Skills and mocked commands are put outside of the workspace.
+func fillWorkspace(ctx context.Context, sb sandbox.Sandbox, t *plan.Trial, rec *evidence.Recorder) error {
+	if err := keepBefore(t, rec); err != nil {
 		return err
 	}
-	layout := w.sandbox.Layout(sandbox.Agent)
-	err := putTree(ctx, w.sandbox, sandbox.Agent, sandbox.WorkspaceDir, func(out *tar.Writer) error {
-		if err := writeWorkspace(out, w.plan); err != nil {
+	layout := sb.Layout(sandbox.Agent)
+	err := putTree(ctx, sb, sandbox.Agent, sandbox.WorkspaceDir, func(out *tar.Writer) error {
+		if err := writeWorkspace(out, t); err != nil {
 			return err
 		}
-		return errors.Join(writeWorkdir(out, w.plan), writeLinks(out, w.plan.Links(layout)))
+		return errors.Join(writeWorkdir(out, t), writeLinks(out, t.Links(layout)))
 	})
 	if err != nil {
 		return err
 	}
-	if len(w.plan.Skills)+len(w.plan.Commands) > 0 {
-		err = putTree(ctx, w.sandbox, sandbox.Agent, "/", func(out *tar.Writer) error {
-			for _, skill := range w.plan.Skills {
+	if len(t.Skills)+len(t.Commands) > 0 {
+		err = putTree(ctx, sb, sandbox.Agent, "/", func(out *tar.Writer) error {
+			for _, skill := range t.Skills {
 				if err := writeFiles(out, skill.Files); err != nil {
 					return err
 				}
 			}
-			return writeLinks(out, commandLinks(w.plan, layout))
+			return writeLinks(out, commandLinks(t, layout))
 		})
 	}
 	if err == nil {
-		w.recordInjectedFiles()
+		recordInjectedFiles(t, rec)
 	}
 	return err
 }
 
 // keepBefore writes the task's files to before.tar in the format of workspace.tar, so that the
 // two can be compared.
-func (w workspace) keepBefore() error {
-	before, err := w.rec.Tree(evidence.BeforeFile)
+func keepBefore(t *plan.Trial, rec *evidence.Recorder) error {
+	before, err := rec.Tree(evidence.BeforeFile)
 	if err != nil {
 		return err
 	}
 	out := tar.NewWriter(before)
-	if err = writeWorkspace(out, w.plan); err == nil {
+	if err = writeWorkspace(out, t); err == nil {
 		err = out.Close()
 	}
 	return errors.Join(err, before.Close())
@@ -196,13 +193,13 @@ func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 }
 
 // recordInjectedFiles records which injections are in files of the workspace.
-func (w workspace) recordInjectedFiles() {
-	if !w.plan.UnderAttack() {
+func recordInjectedFiles(t *plan.Trial, rec *evidence.Recorder) {
+	if !t.UnderAttack() {
 		return
 	}
-	for i, one := range w.plan.Attack.Injections {
+	for i, one := range t.Attack.Injections {
 		if one.File != "" {
-			w.rec.Event(evidence.Event{
+			rec.Event(evidence.Event{
 				Kind: evidence.EventInjection, Where: sandbox.Agent, Message: fmt.Sprintf("injection %d is in file %s", i+1, one.File),
 				Data: map[string]any{evidence.DataInjection: i + 1, "file": one.File},
 			})
