@@ -87,7 +87,7 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	if ctx.Err() != nil {
 		return ran, context.Cause(ctx)
 	}
-	e.commands.finish()
+	s.record.Commands, s.record.Miscalled = e.commands.invoked()
 	if ran.earlier, err = talk.record(); err != nil {
 		return ran, s.unlessOutside(ctx, err)
 	}

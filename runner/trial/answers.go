@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
@@ -20,7 +21,9 @@ const (
 
 // answers answers requests of servers, for which a built-in agent asks, and records them.
 type answers struct {
-	*recording
+	table answer.Table
+	rec   eventRecorder
+	acted *atomic.Bool // set when an answer is given
 
 	mu    sync.Mutex
 	given int    // guarded by mu
@@ -51,7 +54,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer returns the answer to a question and records it. It reports whether that was within the
 // limits.
 func (a *answers) answer(q input.Question) (input.Reply, bool) {
-	reply := a.plan.Answers.Reply(q)
+	reply := a.table.Reply(q)
 	said := string(reply.Result)
 	if reply.Result == nil {
 		said = fmt.Sprintf("error %d: %s", reply.Code, reply.Message)
@@ -73,11 +76,12 @@ func (a *answers) answer(q input.Question) (input.Reply, bool) {
 	return reply, true
 }
 
-// finish fails the trial if a request of a server violated its schema.
-func (a *answers) finish() {
+// notes fails the trial if a request of a server violated its schema.
+func (a *answers) notes() []note {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.unmet != "" {
-		a.blame(evidence.ClassFail, evidence.ReasonServer, a.unmet)
+	if a.unmet == "" {
+		return nil
 	}
+	return []note{{class: evidence.ClassFail, reason: evidence.ReasonServer, message: a.unmet}}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waza-isolate/waza/agents/input"
@@ -52,7 +53,8 @@ func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
 
 // endpoints are what the agent connects to: its servers, its models and allowed hosts outside.
 type endpoints struct {
-	*recording
+	plan      *plan.Trial
+	observer  observer
 	servers   []proxy.Server
 	proxy     *proxy.Proxy
 	models    *gateway.Gateway // nil if there are no models
@@ -68,10 +70,9 @@ type endpoints struct {
 // proxy. They and models, which may be nil, run until drain.
 func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *gateway.Gateway, allowed []mcpconfig.Destination) (*endpoints, error) {
 	e := &endpoints{
-		recording: s.recording,
-		models:    models,
-		commands:  &commands{recording: s.recording, workspace: s.sandbox.Layout(sandbox.Agent).Workspace},
-		answers:   &answers{recording: s.recording},
+		plan: s.plan, observer: s.observer(), models: models,
+		commands: &commands{mocks: s.plan.Commands, workspace: s.sandbox.Layout(sandbox.Agent).Workspace, rec: s.rec, acted: &s.acted},
+		answers:  &answers{table: s.plan.Answers, rec: s.rec, acted: &s.acted},
 	}
 	for _, up := range s.servers.up {
 		e.servers = append(e.servers, up.proxied)
@@ -101,7 +102,7 @@ func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec proxy.Reco
 	if e.addresses, err = e.findServers(ctx, sb, places); err != nil {
 		return err
 	}
-	if e.outlet, err = openOutlet(ctx, sb, sandbox.Agent, allowed, e.plan.EgressLimits, e.observer()); err != nil {
+	if e.outlet, err = openOutlet(ctx, sb, sandbox.Agent, allowed, e.plan.EgressLimits, e.observer); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	return nil
@@ -159,18 +160,18 @@ func (e *endpoints) close(ctx context.Context) error {
 	return errors.Join(e.drain(ctx), closeProxy(ctx, e.proxy))
 }
 
-// recordRefusals blames the agent for limits that it exceeded, and records which API keys were rejected
-// by models. It is called after drain.
-func (e *endpoints) recordRefusals() {
+// refusals blames the agent for limits that it exceeded, unless somebody is blamed already, and tells which
+// API keys were rejected by models. It is called after drain.
+func (e *endpoints) refusals() (all []note) {
 	if why := e.overspent(); why != "" {
-		e.add(note{class: evidence.ClassAgentError, reason: evidence.ReasonBudget, message: why, weak: true})
+		all = append(all, note{class: evidence.ClassAgentError, reason: evidence.ReasonBudget, message: why, weak: true})
 	}
-	if e.models == nil {
-		return
+	if e.models != nil {
+		for _, why := range e.models.Refused() {
+			all = append(all, note{message: why})
+		}
 	}
-	for _, why := range e.models.Refused() {
-		e.add(note{message: why})
-	}
+	return all
 }
 
 // overspent describes which limits of calls, messages or models the agent exceeded, or returns "".
@@ -194,7 +195,7 @@ func (e *endpoints) exhausted() <-chan struct{} {
 // handlerFor returns the handler of a listener: models at [sandbox.ModelHost], servers at all other
 // hosts.
 func (e *endpoints) handlerFor(place sandbox.Endpoint) http.Handler {
-	servers := e.canaries.requests(e.onlyServer(place), e.proxy.Handler(e.onlyServer(place)))
+	servers := e.observer.canaries.requests(e.onlyServer(place), e.proxy.Handler(e.onlyServer(place)))
 	if !e.plan.AsksRunner() {
 		return servers
 	}
@@ -208,7 +209,7 @@ func (e *endpoints) handlerFor(place sandbox.Endpoint) http.Handler {
 		case gateway == nil:
 			http.NotFound(w, r)
 		default:
-			e.acted.Store(true)
+			e.observer.acted.Store(true)
 			gateway.ServeHTTP(w, r)
 		}
 	})
@@ -282,8 +283,10 @@ const (
 
 // commands answers the commands that a trial mocks.
 type commands struct {
-	*recording
+	mocks     []cmdmock.Command
 	workspace string // its path in the agent's container
+	rec       eventRecorder
+	acted     *atomic.Bool // set when a command is answered
 
 	mu          sync.Mutex
 	invocations []evidence.CommandInvocation // guarded by mu
@@ -294,7 +297,7 @@ type commands struct {
 // that arrive here are recorded; files in the container are not trusted.
 func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := cmdmock.ReadInvocation(r.Body)
-	i := slices.IndexFunc(c.plan.Commands, func(mock cmdmock.Command) bool { return mock.Name == in.Command })
+	i := slices.IndexFunc(c.mocks, func(mock cmdmock.Command) bool { return mock.Name == in.Command })
 	switch {
 	case r.Method != http.MethodPost:
 		http.Error(w, "only POST is answered", http.StatusMethodNotAllowed)
@@ -306,7 +309,7 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such command is mocked", http.StatusNotFound)
 		return
 	}
-	answer, kept := c.answer(c.plan.Commands[i], in)
+	answer, kept := c.answer(c.mocks[i], in)
 	if !kept {
 		http.Error(w, "the agent has started more commands than it may", http.StatusTooManyRequests)
 		return
@@ -351,21 +354,20 @@ func (c *commands) answer(mock cmdmock.Command, in cmdmock.Invocation) (cmdmock.
 	return answer, true
 }
 
-// finish writes the invocations to the trial's record, and the first command whose number of calls
-// was not as expected.
-func (c *commands) finish() {
+// invoked returns the invocations, and the first command whose number of calls was not as expected, or "".
+func (c *commands) invoked() (all []evidence.CommandInvocation, miscalled string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.record.Commands = c.invocations
-	for _, mock := range c.plan.Commands {
+	for _, mock := range c.mocks {
 		count := 0
 		for _, done := range c.invocations {
 			if done.Command == mock.Name {
 				count++
 			}
 		}
-		if mock.ExpectCalls != nil && count != *mock.ExpectCalls && c.record.Miscalled == "" {
-			c.record.Miscalled = fmt.Sprintf("command %q was called %s, and is expected to be called %s", mock.Name, text.Count(count, "time"), text.Count(*mock.ExpectCalls, "time"))
+		if mock.ExpectCalls != nil && count != *mock.ExpectCalls && miscalled == "" {
+			miscalled = fmt.Sprintf("command %q was called %s, and is expected to be called %s", mock.Name, text.Count(count, "time"), text.Count(*mock.ExpectCalls, "time"))
 		}
 	}
+	return c.invocations, miscalled
 }

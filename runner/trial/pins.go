@@ -42,7 +42,7 @@ func (u pinDifference) String() string {
 
 // listTools compares a server's catalog with its pin, in a session of the runner.
 func (l *serverStarter) listTools(ctx context.Context, s plan.Server, p *proxy.Proxy) pinDifference {
-	clean := cleaner{l.o.Secrets}
+	clean := cleaner{l.secrets}
 	q, err := client.Open(ctx, p.Own(s.Name))
 	if err != nil {
 		return pinDifference{unknown: clean.error(err)}
@@ -63,7 +63,7 @@ func (l *serverStarter) listTools(ctx context.Context, s plan.Server, p *proxy.P
 func (s *servers) comparePins() error {
 	var errs []error
 	for _, up := range s.up {
-		errs = append(errs, s.recordUnpinned(up.plan, "the runner's probe", up.unpinned))
+		errs = append(errs, recordUnpinned(s.Recorder, up.plan, "the runner's probe", up.unpinned))
 	}
 	return errors.Join(errs...)
 }
@@ -85,7 +85,7 @@ func (r *recording) compareListed() error {
 			continue
 		}
 		s := r.plan.Servers[at]
-		errs = append(errs, r.recordUnpinned(s, "the agent", pinDifference{differences: listedDifferences(*s.Pin, listed)}))
+		errs = append(errs, recordUnpinned(r.rec, s, "the agent", pinDifference{differences: listedDifferences(*s.Pin, listed)}))
 	}
 	return errors.Join(errs...)
 }
@@ -109,12 +109,12 @@ func listedDifferences(pin catalog.Pin, listed evidence.Catalog) []catalog.Diffe
 }
 
 // recordUnpinned records that a server differs from its pin. It fails if the pin is strict.
-func (r *recording) recordUnpinned(s plan.Server, whom string, u pinDifference) error {
+func recordUnpinned(rec *evidence.Recorder, s plan.Server, whom string, u pinDifference) error {
 	if u.none() {
 		return nil
 	}
 	message := fmt.Sprintf("differs from its pin, by what it listed for %s: %v", whom, u)
-	r.rec.Event(evidence.Event{
+	rec.Event(evidence.Event{
 		Kind: "pin", Where: s.Name, Message: message,
 		Data: map[string]any{"differences": u.differences[:min(len(u.differences), maxPinEvent)], "more": max(0, len(u.differences)-maxPinEvent)},
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/client"
@@ -25,7 +26,8 @@ import (
 // servers are the trial's servers that have started, in the order of the plan.
 type servers struct {
 	*serverStarter
-	up []*server
+	up   []*server
+	left []evidence.SharedServer // those of the run that the trial has left
 }
 
 // server is one of a trial's servers.
@@ -43,7 +45,11 @@ func startServers(ctx context.Context, r *recording, sb sandbox.Sandbox, down *t
 	if s.serverStarter, err = newServerStarter(r, down); err != nil {
 		return s, err
 	}
-	down.add(part{stop: s.stop, await: s.await})
+	down.add(part{stop: s.stop, await: func(ctx context.Context) error {
+		err := s.await(ctx)
+		r.record.Shared = s.left
+		return err
+	}})
 	s.up = make([]*server, len(r.plan.Servers))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, planned := range r.plan.Servers {
@@ -82,7 +88,7 @@ func (s *servers) noDiscover() (names []string) {
 // forCheckpoint returns the servers for a checkpoint. Graders can read files in their containers but
 // not call them, since calls would change their state for the agent.
 func (s *servers) forCheckpoint(at *recording) *servers {
-	seen := &servers{serverStarter: &serverStarter{recording: at}}
+	seen := &servers{serverStarter: &serverStarter{observer: at.observer(), plan: at.plan}}
 	for _, up := range s.up {
 		seen.up = append(seen.up, &server{runningServer: up.runningServer})
 	}
@@ -92,7 +98,7 @@ func (s *servers) forCheckpoint(at *recording) *servers {
 // forHooks returns the servers for hooks before the agent: what an attack injects is for the agent,
 // and graders' questions go to the processes of the agent's sessions.
 func (s *servers) forHooks(own *recording) *servers {
-	seen := &servers{serverStarter: &serverStarter{recording: own}}
+	seen := &servers{serverStarter: &serverStarter{observer: own.observer(), plan: own.plan}}
 	for _, up := range s.up {
 		seen.up = append(seen.up, &server{runningServer: up.runningServer, proxied: s.proxied(up.runningServer)})
 	}
@@ -109,13 +115,13 @@ func (l *serverStarter) proxied(h *runningServer) proxy.Server {
 // stop.
 func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned plan.Server) (*server, error) {
 	if planned.Shared {
-		shared, err := l.o.Shared.join(ctx, l, planned)
+		shared, err := l.shared.join(ctx, l, planned)
 		if err != nil {
 			return nil, err
 		}
 		return l.newServer(shared.host, shared), nil
 	}
-	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.observer(), l.output)
+	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.observer, l.output)
 	if err == nil {
 		err = l.probe(ctx, h)
 	}
@@ -138,9 +144,9 @@ func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
 // probe returns.
 func (l *serverStarter) probe(ctx context.Context, h *runningServer) (err error) {
 	server := l.proxied(h)
-	p := proxy.New(probing{l.observer()}, proxy.Limits{}, server)
+	p := proxy.New(probing{l.observer}, proxy.Limits{}, server)
 	defer func() { err = errors.Join(err, closeProxy(ctx, p)) }()
-	_, noDiscover, err := client.Probe(ctx, l.rec, p.Own(h.plan.Name), server.Tools, agents.IsOurs(l.plan.Agent.Executor))
+	_, noDiscover, err := client.Probe(ctx, l.Recorder, p.Own(h.plan.Name), server.Tools, agents.IsOurs(l.plan.Agent.Executor))
 	h.noDiscover = noDiscover
 	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
 		return withHint(h.sandbox, h.plan.Name, h.plan, err)
@@ -190,23 +196,27 @@ func (s *servers) await(context.Context) error {
 	}
 	for _, up := range s.up {
 		if up.shared != nil {
-			s.record.Shared = append(s.record.Shared, up.shared.leave(s.serverStarter))
+			s.left = append(s.left, up.shared.leave(s.serverStarter))
 		}
 	}
-	slices.SortFunc(s.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.left, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
 	return errors.Join(errs...)
 }
 
 // serverStarter starts the servers of a trial and records their outputs.
 type serverStarter struct {
-	*recording
-	outputs map[string]io.Writer // by server name, or by serviceOutput
-	files   []io.Closer
+	observer
+	plan      *plan.Trial
+	shared    *SharedServers
+	serverLog func(t *plan.Trial, server string) io.Writer // may be nil
+	secrets   *secret.Set
+	outputs   map[string]io.Writer // by server name, or by serviceOutput
+	files     []io.Closer
 }
 
 // newServerStarter returns a serverStarter with files for the outputs of servers and their services.
 func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
-	l := &serverStarter{recording: r, outputs: map[string]io.Writer{}}
+	l := &serverStarter{observer: r.observer(), plan: r.plan, shared: r.o.Shared, serverLog: r.o.ServerLog, secrets: r.o.Secrets, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
 	for _, server := range r.plan.Servers {
 		if err := l.open(server.Name, server.Name, func() (io.WriteCloser, error) { return r.rec.ServerLog(server.Name) }); err != nil {
@@ -236,8 +246,8 @@ func (l *serverStarter) open(name, container string, open func() (io.WriteCloser
 	l.files = append(l.files, file)
 	kept := &bounded.Head{W: file, Limit: math.MaxInt64} // whoever writes has a limit
 	l.outputs[name] = kept
-	if l.o.ServerLog != nil {
-		l.outputs[name] = io.MultiWriter(kept, l.o.ServerLog(l.plan, container))
+	if l.serverLog != nil {
+		l.outputs[name] = io.MultiWriter(kept, l.serverLog(l.plan, container))
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (i *instance) admit(user *serverStarter) bool {
 	}
 	i.users[user] = struct{}{}
 	i.round++
-	i.idle.deliver(user.rec)
+	i.idle.deliver(user.Recorder)
 	return true
 }
 
@@ -201,7 +201,7 @@ func (i *instance) leave(user *serverStarter) evidence.SharedServer {
 	defer i.mu.Unlock()
 	if i.host != nil && i.host.outlet != nil {
 		for _, e := range i.host.outlet.Underway() {
-			user.rec.Event(e)
+			user.Recorder.Event(e)
 		}
 	}
 	delete(i.users, user)
@@ -252,7 +252,7 @@ func (i *instance) Event(e evidence.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for user := range i.users {
-		user.observer().Event(e)
+		user.observer.Event(e)
 	}
 	if len(i.users) == 0 {
 		i.idle.Event(e)
@@ -312,7 +312,7 @@ func (t *sharedTap) Write(p []byte) (int, error) {
 func (i *instance) deliver(user *serverStarter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.idle.deliver(user.rec)
+	i.idle.deliver(user.Recorder)
 }
 
 // maxKept is how many events are kept for the next trial, not counting matches of canaries,

@@ -29,7 +29,7 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 		name: "s", sandbox: stuck{}, host: &runningServer{plan: server, sandbox: stuck{}, services: &services{}},
 		closing: make(chan struct{}), died: "its container ended",
 	}}
-	if _, err := shared.join(t.Context(), &serverStarter{recording: &recording{}}, server); err == nil {
+	if _, err := shared.join(t.Context(), &serverStarter{}, server); err == nil {
 		t.Error("no error")
 	}
 	if err := shared.Close(t.Context()); err != nil {
@@ -55,7 +55,7 @@ func sharingTrial(t *testing.T) (*serverStarter, func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &serverStarter{recording: r}, func() (said []string) {
+	return &serverStarter{observer: r.observer(), plan: plan}, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)

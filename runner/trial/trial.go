@@ -142,13 +142,13 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	if err := e.drain(ctx); err != nil {
 		return err
 	}
-	e.recordRefusals()
+	s.add(e.refusals()...)
 	if ran.unexpected {
 		if err := judgeScript(s); err != nil {
 			return err
 		}
 	} else {
-		e.answers.finish()
+		s.add(e.answers.notes()...)
 	}
 	if err := s.collect(ctx, ran.stdout, ran.earlier, false); err != nil {
 		return err
