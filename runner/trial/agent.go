@@ -29,7 +29,7 @@ const (
 
 // agentWork is the phase in which the agent runs.
 type agentWork struct {
-	*stage
+	stage     *stage
 	endpoints *endpoints
 	launch    plan.Launch
 	out       *outputs
@@ -101,24 +101,24 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stop
 	if err != nil {
 		return err
 	}
-	w.add(e.notes(w.plan)...)
+	w.stage.add(e.notes(w.stage.plan)...)
 	if !e.ended {
 		return nil // its output may still be written
 	}
 	if e.lost == nil {
-		w.record.ExitCode, w.record.Signal = new(e.exit.Code), e.exit.Signal
+		w.stage.record.ExitCode, w.stage.record.Signal = new(e.exit.Code), e.exit.Signal
 	}
-	ran.used, ran.unexpected = e.used, e.isUnexpected(w.plan) && w.record.Class == ""
+	ran.used, ran.unexpected = e.used, e.isUnexpected(w.stage.plan) && w.stage.record.Class == ""
 	ran.stdout = w.keepOutput()
 	return nil
 }
 
 // endingOf returns how the agent ended.
 func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, took stopCause) (e ending, err error) {
-	if err := foreignEnding(ctx, w.withAgent()); err != nil {
+	if err := foreignEnding(ctx, w.stage.withAgent()); err != nil {
 		return e, err
 	}
-	e = ending{stopped: took, ended: agent.HasEnded(), container: w.sandbox.Ended(ctx, sandbox.Agent)}
+	e = ending{stopped: took, ended: agent.HasEnded(), container: w.stage.sandbox.Ended(ctx, sandbox.Agent)}
 	if err := foreignFault(sandbox.Agent, e.container); err != nil {
 		return e, err
 	}
@@ -145,11 +145,11 @@ func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, took s
 // wrote nothing to stdout, since it may have failed to start.
 func (w *agentWork) exited(code int) error {
 	err := fmt.Errorf("the agent exited with code %d", code)
-	if adapted := w.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[code] != "" {
+	if adapted := w.stage.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[code] != "" {
 		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[code])
 	}
-	if len(w.plan.Agent.Command) > 0 && w.out.stdout.Size() == 0 {
-		return hint.Add(err, w.sandbox.Hint(sandbox.Agent))
+	if len(w.stage.plan.Agent.Command) > 0 && w.out.stdout.Size() == 0 {
+		return hint.Add(err, w.stage.sandbox.Hint(sandbox.Agent))
 	}
 	return err
 }
@@ -158,7 +158,7 @@ func (w *agentWork) exited(code int) error {
 func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
-	used, err := w.sandbox.Usage(ctx, sandbox.Agent)
+	used, err := w.stage.sandbox.Usage(ctx, sandbox.Agent)
 	if err != nil {
 		return nil
 	}
@@ -281,14 +281,14 @@ func (w *agentWork) keepOutput() string {
 	for _, o := range w.out.both() {
 		if o.Over() > 0 {
 			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.Limit, o.Size(), o.name)
-			w.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
+			w.stage.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
 		}
 	}
 	if w.out.final == nil {
 		return ""
 	}
 	if w.out.stdout.Size() > maxFinal {
-		w.add(tooLarge(false)...)
+		w.stage.add(tooLarge(false)...)
 	}
 	return string(w.out.final.Bytes())
 }

@@ -20,9 +20,9 @@ import (
 // startAgent starts the agent. If the trial has several turns, further prompts come from talk:
 // a built-in agent reads them from stdin, other agents are run again for each prompt.
 func (w *agentWork) startAgent(ctx context.Context, talk *turnHandler) (process.Process, error) {
-	a := w.plan.Agent
-	first, err := w.sandbox.Start(ctx, sandbox.Agent, w.launch.Process)
-	if err != nil || !w.plan.TakesTurns() {
+	a := w.stage.plan.Agent
+	first, err := w.stage.sandbox.Start(ctx, sandbox.Agent, w.launch.Process)
+	if err != nil || !w.stage.plan.TakesTurns() {
 		return first, err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -31,17 +31,17 @@ func (w *agentWork) startAgent(ctx context.Context, talk *turnHandler) (process.
 		return &promptedProcess{Process: first, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, nil
 	}
 	again := func(prompt string) (process.Process, []byte, error) {
-		again := *w.plan
+		again := *w.stage.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := again.Launch(w.sandbox.Layout(sandbox.Agent), w.endpoints.addresses, nil)
+		l, err := again.Launch(w.stage.sandbox.Layout(sandbox.Agent), w.endpoints.addresses, nil)
 		if err != nil {
 			return nil, nil, err
 		}
 		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the other files are in place
-		if err := put(ctx, w.sandbox, sandbox.Agent, l.Files); err != nil {
+		if err := put(ctx, w.stage.sandbox, sandbox.Agent, l.Files); err != nil {
 			return nil, nil, err
 		}
-		p, err := w.sandbox.Start(ctx, sandbox.Agent, l.Process)
+		p, err := w.stage.sandbox.Start(ctx, sandbox.Agent, l.Process)
 		return p, l.Stdin, err
 	}
 	c := &conversation{next: next, again: again, stop: stop, done: make(chan struct{}), current: first}

@@ -61,10 +61,10 @@ func (t *turnHandler) turnEnded(ctx context.Context, said []byte) (prompt string
 }
 
 func (t *turnHandler) next(ctx context.Context, said []byte) (prompt string, ok bool, err error) {
-	if r := t.work.plan.Agent.Responder; r != nil {
+	if r := t.work.stage.plan.Agent.Responder; r != nil {
 		return t.respond(ctx, *r, said)
 	}
-	if prompts := t.work.plan.Agent.FollowUps; t.turns <= len(prompts) {
+	if prompts := t.work.stage.plan.Agent.FollowUps; t.turns <= len(prompts) {
 		return prompts[t.turns-1], true, nil
 	}
 	return "", false, nil
@@ -75,10 +75,10 @@ func (t *turnHandler) next(ctx context.Context, said []byte) (prompt string, ok 
 func (t *turnHandler) record() (earlier string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	to := &t.work.record
+	to := &t.work.stage.record
 	to.Checkpoints, to.Responder, to.BetweenTurns = t.checkpoints, t.responder, t.clock.paused()
 	if t.blame != "" {
-		t.work.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
+		t.work.stage.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
 	}
 	return t.earlier, t.err
 }
@@ -89,10 +89,10 @@ func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte
 	w := t.work
 	if t.responder == nil {
 		t.responder = &evidence.Responder{}
-		t.exchanges = []grading.Exchange{{Prompt: w.plan.Agent.Prompt}}
+		t.exchanges = []grading.Exchange{{Prompt: w.stage.plan.Agent.Prompt}}
 	}
 	info := t.responder
-	clean, _ := w.o.Secrets.Bytes([]byte(strings.TrimPrefix(w.messagesIn(said), t.earlier)))
+	clean, _ := w.stage.o.Secrets.Bytes([]byte(strings.TrimPrefix(w.messagesIn(said), t.earlier)))
 	t.exchanges[len(t.exchanges)-1].Said = string(clean)
 	if info.FollowupsSent == r.MaxFollowups {
 		info.Outcome = evidence.ResponderExhausted
@@ -122,8 +122,8 @@ func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte
 // askUser asks the model and records the answer. The error is a fault if the provider is to
 // blame, which is so if it fails also without the agent's messages.
 func (t *turnHandler) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
-	w, judge := t.work, *t.work.plan.Judge
-	client, err := w.o.Connect(judge)
+	w, judge := t.work, *t.work.stage.plan.Judge
+	client, err := w.stage.o.Connect(judge)
 	if err != nil {
 		return grading.Reply{}, withReason(evidence.ReasonModel, err)
 	}
@@ -134,22 +134,22 @@ func (t *turnHandler) askUser(ctx context.Context, r eval.Responder) (grading.Re
 			return grading.Reply{}, withReason(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))
 		}
 	}
-	err = recordStep(w.rec, grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
+	err = recordStep(w.stage.rec, grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
 	if err := errors.Join(failed, err); err != nil {
 		return grading.Reply{}, err
 	}
 	reply, err := grading.ReadReply(answer)
-	reply.Text = w.o.Secrets.String(reply.Text)
+	reply.Text = w.stage.o.Secrets.String(reply.Text)
 	return reply, err
 }
 
 // messagesIn returns the agent's messages in its stdout.
 func (w *agentWork) messagesIn(stdout []byte) string {
-	if w.plan.Agent.Output != plan.OutputTranscript {
+	if w.stage.plan.Agent.Output != plan.OutputTranscript {
 		return string(stdout)
 	}
 	var all []string
-	_, _ = w.plan.Agent.Events.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // the collector reports lines that cannot be read
+	_, _ = w.stage.plan.Agent.Events.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // the collector reports lines that cannot be read
 		if e.Type == evidence.AssistantMessage && e.Content != "" {
 			all = append(all, e.Content)
 		}
@@ -161,12 +161,12 @@ func (w *agentWork) messagesIn(stdout []byte) string {
 // checkpoint takes a snapshot of the trial if the task has a checkpoint after this turn. stop
 // reports whether its graders end the conversation.
 func (t *turnHandler) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
-	i := slices.IndexFunc(t.work.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
+	i := slices.IndexFunc(t.work.stage.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
 	if i < 0 {
 		return false, nil
 	}
-	c := t.work.plan.Checkpoints[i]
-	dir := evidence.Dir(t.work.rec.Dir()).Checkpoint(turn)
+	c := t.work.stage.plan.Checkpoints[i]
+	dir := evidence.Dir(t.work.stage.rec.Dir()).Checkpoint(turn)
 	then, err := t.snapshot(ctx, c, dir, said)
 	if err != nil {
 		return false, fmt.Errorf("checkpoint after turn %d: %w", turn, err)
@@ -184,25 +184,25 @@ func (t *turnHandler) checkpoint(ctx context.Context, turn int, said []byte) (st
 // graders, and returns the content of its trial.json.
 func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
 	w := t.work
-	rec, err := evidence.Create(string(dir), w.o.Secrets, evidence.StartClock(w.rec.Now()))
+	rec, err := evidence.Create(string(dir), w.stage.o.Secrets, evidence.StartClock(w.stage.rec.Now()))
 	if err != nil {
 		return then, err
 	}
-	plan := *w.plan
+	plan := *w.stage.plan
 	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderContainers = c.Graders, nil, nil, nil
-	for _, container := range w.plan.GraderContainers {
+	for _, container := range w.stage.plan.GraderContainers {
 		if container.Turn == c.AfterTurn {
 			container.Turn = 0
 			plan.GraderContainers = append(plan.GraderContainers, container)
 		}
 	}
-	at, err := newRecording(&plan, rec, w.o)
+	at, err := newRecording(&plan, rec, w.stage.o)
 	if err != nil {
 		return then, errors.Join(err, rec.Close())
 	}
-	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
+	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.stage.record.Guarantees, t.started, rec.Now()
 	at.record.BetweenTurns = t.clock.paused()
-	now := &stage{recording: at, spec: w.spec, sandbox: w.sandbox, servers: w.servers.forCheckpoint(at)}
+	now := &stage{recording: at, spec: w.stage.spec, sandbox: w.stage.sandbox, servers: w.stage.servers.forCheckpoint(at)}
 	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
 	if err != nil {
 		return then, err
@@ -211,13 +211,13 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 	if then, err = at.writeRecord(dir); err != nil {
 		return then, err
 	}
-	_, err = Consulting{Connect: w.o.Connect, Secrets: w.o.Secrets}.Ask(ctx, dir, then)
+	_, err = Consulting{Connect: w.stage.o.Connect, Secrets: w.stage.o.Secrets}.Ask(ctx, dir, then)
 	return then, err
 }
 
 // take copies the evidence so far into the recording of at, and adds what its graders ask for.
 func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte) error {
-	if err := t.work.rec.CopyTo(at.rec); err != nil {
+	if err := t.work.stage.rec.CopyTo(at.rec); err != nil {
 		return err
 	}
 	stdout, err := at.rec.Text(evidence.StdoutFile)
