@@ -17,6 +17,7 @@ type note struct {
 	reason  evidence.Reason
 	message string
 	gap     string // what is missing, and why
+	server  string // the one that failed, of a server_error
 
 	unsure bool // a blame that holds only as long as no failure of ours is known
 	ours   bool // a failure that the agent did not cause
@@ -29,6 +30,7 @@ type conclusion struct {
 	reason  evidence.Reason
 	message string
 	gaps    []string
+	server  string // the one that failed, of a server_error
 }
 
 // conclude decides the outcome of a trial by its notes, in the order in which they became known. The
@@ -44,7 +46,7 @@ func conclude(notes []note) (c conclusion) {
 		case n.weak && c.class != "":
 			continue
 		case n.class != "" && (c.class == "" || unsure && n.ours):
-			c.class, c.reason, c.message, unsure = n.class, n.reason, "", n.unsure
+			c.class, c.reason, c.message, c.server, unsure = n.class, n.reason, "", n.server, n.unsure
 		}
 		if c.message != "" {
 			c.message += "; "

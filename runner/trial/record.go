@@ -57,6 +57,7 @@ func (r *recording) add(notes ...note) {
 	r.notes = append(r.notes, notes...)
 	c := conclude(r.notes)
 	r.record.Class, r.record.Reason, r.record.Message, r.record.Gaps = c.class, c.reason, c.message, c.gaps
+	r.record.FailedServer = c.server
 }
 
 // blame notes who is to blame for a failure.
@@ -67,14 +68,14 @@ func (r *recording) blame(class evidence.Class, reason evidence.Reason, message 
 // gap notes that evidence is missing. Graders that need it return an error.
 func (r *recording) gap(what string, err error) { r.add(gapNote(what, err.Error())) }
 
-// classOf returns the class of a failed trial: server_error if a server exited by itself before
-// it answered, else infra.
-func (r *recording) classOf(err error) evidence.Class {
-	if probe := (*client.Error)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, client.ErrExited) && errors.As(err, &probe) {
-		r.record.FailedServer = probe.Server
-		return evidence.ClassServerError
+// ourFailure returns the note of a failure that the agent did not cause: server_error if a server exited by
+// itself before it answered, else infra.
+func ourFailure(err error) note {
+	n := note{class: evidence.ClassInfra, reason: reasonOf(err), message: withoutRepeats(err), ours: true}
+	if probe := (*client.Error)(nil); n.reason == evidence.ReasonServer && errors.Is(err, client.ErrExited) && errors.As(err, &probe) {
+		n.class, n.server = evidence.ClassServerError, probe.Server
 	}
-	return evidence.ClassInfra
+	return n
 }
 
 func (r *recording) recordExit(container string, e sandbox.Exit) {

@@ -20,12 +20,20 @@ func judgeScript(s *stage) error {
 	if err != nil {
 		return err
 	}
-	class := evidence.ClassFail
-	if n := len(captured.Calls); n > 0 && slices.ContainsFunc(events, endsDuring(captured.Calls[n-1])) {
-		class, s.record.FailedServer = evidence.ClassServerError, captured.Calls[n-1].Server
+	n := note{class: evidence.ClassFail, reason: evidence.ReasonServer, message: cmp.Or(dir.LastStderrLine(), "a server did not answer as the script expects")}
+	if last := lastOf(captured.Calls); slices.ContainsFunc(events, endsDuring(last)) {
+		n.class, n.server = evidence.ClassServerError, last.Server
 	}
-	s.blame(class, evidence.ReasonServer, cmp.Or(dir.LastStderrLine(), "a server did not answer as the script expects"))
+	s.add(n)
 	return nil
+}
+
+// lastOf returns the last call, or a zero one.
+func lastOf(calls []evidence.Call) (last evidence.Call) {
+	if n := len(calls); n > 0 {
+		last = calls[n-1]
+	}
+	return last
 }
 
 // endsDuring reports whether an event is the end of the process to which a call was made, and the reason

@@ -92,7 +92,7 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 		return nil, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		r.add(note{class: r.classOf(err), reason: reasonOf(err), message: withoutRepeats(err), ours: true})
+		r.add(ourFailure(err))
 	}
 	if r.record.Ended.IsZero() {
 		r.record.Ended = rec.Now()
