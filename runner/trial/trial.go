@@ -135,6 +135,7 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	s.o.Entered(evidence.PhaseAgent)
 	ran, err := runAgent(ctx, s, e, down)
 	defer func() { s.measure(ctx, ran.used) }()
+	s.record.FinalOutput = ran.stdout // if no more can be collected
 	if err != nil {
 		return err
 	}
