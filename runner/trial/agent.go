@@ -55,7 +55,7 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	if err := put(ctx, s.sandbox, sandbox.Agent, launch.Files); err != nil {
 		return ran, s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, err))
 	}
-	out, err := s.openOutputs()
+	out, err := openOutputs(s.plan, s.rec)
 	if err != nil {
 		return ran, err
 	}
@@ -229,26 +229,26 @@ func (o *outputs) close() error { return errors.Join(o.stdout.file.Close(), o.st
 
 // openOutputs creates the files of the agent's outputs. Stdout is also kept in memory if it is
 // the final output.
-func (s *stage) openOutputs() (*outputs, error) {
-	stdout, err := s.rec.Text(evidence.StdoutFile)
+func openOutputs(t *plan.Trial, rec *evidence.Recorder) (*outputs, error) {
+	stdout, err := rec.Text(evidence.StdoutFile)
 	if err != nil {
 		return nil, err
 	}
-	stderr, err := s.rec.Text(evidence.StderrFile)
+	stderr, err := rec.Text(evidence.StderrFile)
 	if err != nil {
 		return nil, errors.Join(err, stdout.Close())
 	}
 	out := &outputs{limitReached: make(chan struct{})}
 	flood := sync.OnceFunc(func() { close(out.limitReached) })
 	keep := func(name string, file io.Closer, w io.Writer) *output {
-		head := &bounded.Head{W: w, Limit: s.plan.Agent.OutputLimit(), Full: flood}
+		head := &bounded.Head{W: w, Limit: t.Agent.OutputLimit(), Full: flood}
 		if !defence.BoundedOutput {
 			head.Limit = math.MaxInt64
 		}
 		return &output{head, name, file}
 	}
 	out.stdout, out.stderr = keep("stdout", stdout, stdout), keep("stderr", stderr, stderr)
-	if cmp.Or(s.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
+	if cmp.Or(t.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
 		out.final = &bounded.Head{Limit: maxFinal}
 		out.stdout.W = io.MultiWriter(out.final, stdout)
 	}

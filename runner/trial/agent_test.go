@@ -59,7 +59,7 @@ func outputsIn(t *testing.T, limit int64) (*recording, *outputs, func() (evidenc
 		t.Fatal(err)
 	}
 	r := &recording{rec: rec, plan: &plan.Trial{Agent: plan.Agent{MaxOutput: limit}}}
-	out, err := (&stage{recording: r}).openOutputs()
+	out, err := openOutputs(r.plan, r.rec)
 	if err != nil {
 		t.Fatal(err)
 	}

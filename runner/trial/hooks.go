@@ -34,8 +34,8 @@ type hooks struct {
 	addresses map[string]string // addresses of servers for the agent, by name
 }
 
-// hooks returns the hooks of a trial, which reach servers at endpoints.
-func (s *stage) hooks(e *endpoints) hooks {
+// hooksOf returns the hooks of a trial, which reach servers at endpoints.
+func hooksOf(s *stage, e *endpoints) hooks {
 	return hooks{s.plan, s.sandbox, s.rec, s.o.Secrets, s.o.Start, e.addresses}
 }
 
@@ -55,7 +55,7 @@ func runHooks(ctx context.Context, s *stage, down *teardown) error {
 		return err
 	}
 	down.add(part{stop: e.close})
-	return errors.Join(s.hooks(e).before(ctx), e.close(ctx))
+	return errors.Join(hooksOf(s, e).before(ctx), e.close(ctx))
 }
 
 // before runs the hooks before the agent. It fails if a hook with error_on_fail fails.

@@ -159,7 +159,7 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 		return err
 	}
 	if ran.over {
-		if err := s.hooks(e).after(ctx); err != nil {
+		if err := hooksOf(s, e).after(ctx); err != nil {
 			return err
 		}
 	}
