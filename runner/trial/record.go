@@ -84,9 +84,6 @@ func (r *recording) recordExit(container string, e sandbox.Exit) {
 	}
 }
 
-// file returns the path of an evidence file.
-func (r *recording) file(name string) string { return filepath.Join(r.rec.Dir(), name) }
-
 // asksOf returns what a trial's graders ask for, limited to the given kinds.
 func asksOf(t *plan.Trial, kinds ...string) []grading.Ask {
 	var wanted []grading.Ask
