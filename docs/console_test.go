@@ -83,7 +83,7 @@ func TestConsole(t *testing.T) {
 			}
 			dir := t.TempDir()
 			for name, recorded := range p.runs {
-				from := os.DirFS(filepath.Join(root, "frozen", "testdata", "runs", recorded))
+				from := os.DirFS(filepath.Join(root, "test", "frozen", "testdata", "runs", recorded))
 				if err := os.CopyFS(filepath.Join(dir, name), from); err != nil {
 					t.Fatal(err)
 				}

@@ -40,7 +40,7 @@ func trialsOf(t testing.TB, count int, sleep string) (*Backend, []*plan.Trial) {
 	if waza == "" {
 		waza = dockertest.Waza(t)
 	}
-	b := open(t, waza, Options{Config: kube.Settings{CPURequests: 0.02}, AllowWeak: []string{probe.HostTCP}}, dockertest.Program(t, "bench/peer", "peer"))
+	b := open(t, waza, Options{Config: kube.Settings{CPURequests: 0.02}, AllowWeak: []string{probe.HostTCP}}, dockertest.Program(t, "test/bench/peer", "peer"))
 	b.images.Images[peerImage] = b.images.Images[""]
 	dir := t.TempDir()
 	for name, text := range map[string]string{

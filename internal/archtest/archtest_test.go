@@ -73,7 +73,7 @@ func list(t *testing.T, args ...string) []pkg {
 // benchmark makes the calls that the backend is compared with, and so must not make
 // them through it.
 func TestWhoImportsTheEngine(t *testing.T) {
-	allowed := []string{module + "bench", module + "containers", module + "internal/dockertest"}
+	allowed := []string{module + "test/bench", module + "containers", module + "internal/dockertest"}
 	var found []string
 	for _, p := range list(t, module+"...") {
 		imports := p.Imports

@@ -16,11 +16,11 @@ var floors = [][]string{
 		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/memtest",
 		"internal/oteltest", "internal/proc", "internal/pypitest", "internal/retry", "internal/strictyaml",
 		"internal/tree/treetest", "internal/upstreamtest", "internal/web",
-		"bench/mcppeer", "compat", "conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "frozen",
-		"pagetest", "schemas",
+		"test/bench/mcppeer", "test/compat", "test/conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "test/frozen",
+		"test/pages", "schemas",
 	},
 	// Helpers that use those.
-	{"internal/browsertest", "internal/kubetest", "internal/offline", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
+	{"internal/browsertest", "internal/kubetest", "internal/offline", "internal/template", "internal/text", "internal/tree", "mcp/sse", "test/bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
 		"agents/input", "evidence/changes", "evidence/secret", "internal/frontmatter", "internal/schema", "internal/termtest",
@@ -28,13 +28,13 @@ var floors = [][]string{
 		"sandbox/process",
 	},
 	// What a trial leaves, and process 1 of its containers.
-	{"evidence", "grading/match", "images", "mcp/finding", "sandbox/guest", "attacks/part"},
+	{"evidence", "grading/match", "images", "mcp/finding", "sandbox/guest", "test/attacks/part"},
 	// How MCP servers are reached.
 	{"mcp/answer", "mcp/transport", "scaffold"},
 	// What goes over the wire, and what it adds up to.
 	{
 		"capture", "egress", "mcp/client", "mcp/proxy",
-		"model/judge", "sandbox", "attacks/hostileguest",
+		"model/judge", "sandbox", "test/attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.
 	{"agents/transcript", "grading", "model/stub", "results"},
@@ -54,9 +54,9 @@ var floors = [][]string{
 	{"runner/trial"},
 	{"runner"},
 	// What is attached to runs: the dashboard, progress on a terminal.
-	{"internal/liveview", "internal/runtest", "serve", "attacks/hostile"},
+	{"internal/liveview", "internal/runtest", "serve", "test/attacks/hostile"},
 	// Programs.
-	{"agents/adapter/lock", "attacks", "bench", "cmd/waza", "cmd/waza-guest", "cmd/waza-guest/pack"},
+	{"agents/adapter/lock", "test/attacks", "test/bench", "cmd/waza", "cmd/waza-guest", "cmd/waza-guest/pack"},
 }
 
 // modulePackages are the packages of the module, without its path.
@@ -102,7 +102,7 @@ func TestFloors(t *testing.T) {
 var deletable = map[string]map[string]string{
 	"containers": {
 		"agents/adapter/lock": "resolves the packages of agents in containers",
-		"bench":               "measures it",
+		"test/bench":          "measures it",
 	},
 	"agents/adapter": {
 		"agents/adapter/lock": "writes its lock",

@@ -76,8 +76,8 @@ var formats = map[string]format{
 	}},
 }
 
-// notOurs are directories of peers that tests and measurements talk to.
-var notOurs = []string{"attacks", "bench", "conformance", "examples", "testdata", ".git"}
+// notOurs are directories of tests and of what they and measurements talk to.
+var notOurs = []string{"test", "examples", "testdata", ".git"}
 
 // ourFiles calls visit with every shipped file of Go, by its path in the module.
 func ourFiles(t *testing.T, visit func(name string, file *ast.File)) {

@@ -43,7 +43,7 @@ func read(t *testing.T, dir string) export.Run {
 // runs returns the frozen runs and a hostile one.
 func runs(t *testing.T) map[string]export.Run {
 	t.Helper()
-	recorded, err := filepath.Glob("../../frozen/testdata/runs/*")
+	recorded, err := filepath.Glob("../../test/frozen/testdata/runs/*")
 	if err != nil || len(recorded) < 10 {
 		t.Fatal(recorded, err)
 	}
@@ -192,7 +192,7 @@ func TestCSV(t *testing.T) {
 // TestCSVSays compares the rows of the frozen runs with their results.json, read as JSON.
 func TestCSVSays(t *testing.T) {
 	t.Parallel()
-	dirs, err := filepath.Glob("../../frozen/testdata/runs/*")
+	dirs, err := filepath.Glob("../../test/frozen/testdata/runs/*")
 	if err != nil || len(dirs) < 10 {
 		t.Fatal(dirs, err)
 	}

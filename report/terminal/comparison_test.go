@@ -17,7 +17,7 @@ func TestPairsFit(t *testing.T) {
 	t.Parallel()
 	var entries []results.Entry
 	for _, name := range []string{"injection-none", "injection-gullible"} {
-		file, err := os.Open(filepath.Join("../../frozen/testdata/runs", name, "results.json"))
+		file, err := os.Open(filepath.Join("../../test/frozen/testdata/runs", name, "results.json"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ have_debian_image() {
 
 have_conformance() {
 	local context=$scratch/conformance
-	cp -R "$root/conformance/image" "$context"
+	cp -R "$root/test/conformance/image" "$context"
 	quietly "the conformance suite's server does not compile" \
 		compile_everything "$context/everything-server"
 	have_fetching_image conformance "$context"
@@ -55,7 +55,7 @@ have_conformance() {
 
 # The server is the tool of a module of its own, which pins it.
 compile_everything() {
-	(cd "$root/conformance/everything" && CGO_ENABLED=0 GOOS=linux GOARCH=$(engine_arch) \
+	(cd "$root/test/conformance/everything" && CGO_ENABLED=0 GOOS=linux GOARCH=$(engine_arch) \
 		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$1" \
 		github.com/modelcontextprotocol/go-sdk/conformance/everything-server)
 }

@@ -98,7 +98,7 @@ probe() {
 
 attack() {
 	local said
-	as mkdir -p "$work/src/attacks"
+	as mkdir -p "$work/src/test/attacks"
 	cat >"$work/shim/go" <<-'SHIM'
 		#!/bin/sh
 		# go build ... -o FILE PACKAGE, where the program is built already
@@ -106,8 +106,8 @@ attack() {
 		cp "/job/programs/$(basename "$3")" "$2"
 	SHIM
 	chmod +x "$work/shim/go"
-	as cp /job/attacks.test "$work/src/attacks/" # it builds beside itself
-	said=$(cd "$work/src/attacks" && as env "PATH=$work/shim:$PATH" WAZA_BIN=/job/bin/waza WAZA_REQUIRE_DOCKER=1 \
+	as cp /job/attacks.test "$work/src/test/attacks/" # it builds beside itself
+	said=$(cd "$work/src/test/attacks" && as env "PATH=$work/shim:$PATH" WAZA_BIN=/job/bin/waza WAZA_REQUIRE_DOCKER=1 \
 		./attacks.test -test.v -test.timeout 30m -test.run '^TestAttacksOnEngine$' -figures "$work/figures" 2>&1) || bad
 	grep -v '^=== ' <<<"$said" | grep -v ' --- PASS'
 	result attacks "$(sed 's/;.*//' "$work/figures" 2>/dev/null)"
@@ -129,17 +129,24 @@ kill_at() {
 		sleep 0.2
 	done
 	# Neither runuser nor env is meant, whose arguments end so.
-	pkill -KILL -f '^waza run --isolate' && [ -n "$reached" ] || return 1
+	if ! pkill -KILL -f '^waza run --isolate' || [ -z "$reached" ]; then
+		echo "the run ended before it was killed with $1 containers"
+		return 1
+	fi
 	for n in $(seq 60); do
 		[ "$(running)" = 0 ] && break
 		sleep 1
 	done
-	[ "$(running)" = 0 ] || return 1
+	if [ "$(running)" != 0 ]; then
+		as docker ps --filter label=waza.run
+		return 1
+	fi
 	for n in $(seq 20); do
 		as waza gc
 		[ "$(containers)$(networks)$(volumes)" = 000 ] && return 0
 		sleep 1
 	done
+	echo "gc left $(containers) containers, $(networks) networks, $(volumes) volumes"
 	return 1
 }
 
