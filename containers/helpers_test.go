@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 const (
 	debian  = "debian:bookworm-slim"
-	timeout = 60 * time.Second
+	timeout = 3 * time.Minute
 )
 
 // runID names a run that nobody else has, and checks at the test's end that

@@ -229,14 +229,14 @@ func TestReady(t *testing.T) {
 	var asked sync.WaitGroup
 	for _, test := range tests {
 		asked.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			start := time.Now()
 			err := s.Ready(ctx, "s0", test.service, test.check)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 			}
-			if took := time.Since(start); took > 30*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("%s: it took %v", test.name, took)
 			}
 		})

@@ -32,7 +32,7 @@ func TestActions(t *testing.T) {
 	uses := regexp.MustCompile(`(?m)uses: *(\S+)(.*)`)
 	pinned := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40}$`)
 	found := 0
-	for _, pattern := range []string{".github/workflows/*.yml", "scaffold/templates/*.yml", "setup-waza/*.yml", "docs/*.md", "docs/howto/*.md", "README.md"} {
+	for _, pattern := range []string{".github/workflows/*.yml", "cmd/waza/scaffold/templates/*.yml", "setup-waza/*.yml", "docs/*.md", "docs/howto/*.md", "README.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/model/dialect"
 )

@@ -42,7 +42,7 @@ func TestCanary(t *testing.T) {
 	}{
 		"nothing leaked":         {`{}`, everywhere, nil, "pass", "All 2 checks hold."},
 		"one leaked":             {`{}`, everywhere, []evidence.Event{sighting("key", "dns")}, "fail", `Expected canary "key" not to leak; canary "key" left by dns.`},
-		"another leaked":         {`{"canaries":"card"}`, everywhere, []evidence.Event{sighting("key", "dns")}, "pass", "The one check holds."},
+		"another leaked":         {`{"canaries":"card"}`, everywhere, []evidence.Event{sighting("key", "dns")}, "pass", "The check holds."},
 		"in another way":         {`{"how":["argument","egress"]}`, everywhere, []evidence.Event{sighting("key", "dns")}, "pass", ""},
 		"a success that leaked":  {`{"leaked":true}`, everywhere, []evidence.Event{sighting("key", "dns")}, "pass", `Canary "key" left by dns.`},
 		"a success that did not": {`{"leaked":true,"canaries":["card"]}`, everywhere, []evidence.Event{sighting("key", "dns")}, "fail", "Expected a leak of"},

@@ -468,9 +468,9 @@ func describeScore(gated bool, score, threshold float64, parts []part) string {
 		each = append(each, fmt.Sprintf("%s %.2f", p.name, p.score))
 	}
 	if gated {
-		return fmt.Sprintf("The score is 0, since a gate failed; the parts make %.2f (%s) and it takes %.2f.", score, strings.Join(each, ", "), threshold)
+		return fmt.Sprintf("The score is 0, since a gate failed; the parts make %.2f (%s), and %.2f is needed to pass.", score, strings.Join(each, ", "), threshold)
 	}
-	return fmt.Sprintf("The score is %.2f (%s); it takes %.2f.", score, strings.Join(each, ", "), threshold)
+	return fmt.Sprintf("The score is %.2f (%s); %.2f is needed to pass.", score, strings.Join(each, ", "), threshold)
 }
 
 func (c *ComplianceConfig) inquiry() (judgement, bool) {

@@ -169,7 +169,7 @@ func (sel selection) findings() []string {
 	}
 	for _, pair := range sel.Pairs {
 		if !pair.Full() {
-			all = append(all, fmt.Sprintf("Expected other arguments of %s, which stands for %s: %s.",
+			all = append(all, fmt.Sprintf("Expected other arguments of %s, which was matched with the expected %s: %s.",
 				sel.call(pair.Call), sel.describe(pair.Expected), differences(pair.Fit)))
 		}
 	}

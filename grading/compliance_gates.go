@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/text"
 )

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 )
 
 // ToolConstraintConfig configures the tool_constraint grader: which tools were

@@ -1,8 +1,8 @@
 package grading
 
 import (
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 )
 
 // GradeFrames runs one grader over frames that are on no disk.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 )
 
 func TestDetailsHaveTheCallsThatFeedbackIsAbout(t *testing.T) {

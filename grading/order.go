@@ -3,7 +3,7 @@ package grading
 import (
 	"slices"
 
-	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence/capture"
 )
 
 // order is the known order of uses. MCP calls are ordered as on the wire, and builtin uses

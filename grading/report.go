@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -102,7 +102,7 @@ func (r *report) feedback() string {
 	case r.said != "":
 		sentences = []string{r.said}
 	case r.checks == 1:
-		sentences = []string{"The one check holds."}
+		sentences = []string{"The check holds."}
 	default:
 		sentences = []string{fmt.Sprintf("All %d checks hold.", r.checks)}
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/grading/match"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 )
 
 // distinct lists the names of things, each once, in alphabetical order.

@@ -147,11 +147,11 @@ func sample(t *testing.T) view.Run {
 		}
 	}
 	for n := 1; n <= 5; n++ {
-		s.trial("price", n, evidence.ClassPass, usual, says("cheap", evidence.VerdictPass, 1, "The one check holds."))
+		s.trial("price", n, evidence.ClassPass, usual, says("cheap", evidence.VerdictPass, 1, "The check holds."))
 		switch {
 		case n == 3 || n == 5:
 			s.trial("reserve", n, evidence.ClassFail, usual, calls("inventory", "reserve_item", evidence.OutcomeToolError, 3),
-				because(evidence.ReasonGraders, "failed: as_told"), says("cheap", evidence.VerdictPass, 1, "The one check holds."),
+				because(evidence.ReasonGraders, "failed: as_told"), says("cheap", evidence.VerdictPass, 1, "The check holds."),
 				says("as_told", evidence.VerdictFail, 0.5, `The agent reports calling "reserve_item" of inventory with {"quantity":3,"sku":"MTR-2200"}, but no such call was made.`), untrue)
 		case n == 4:
 			s.trial("reserve", n, evidence.ClassAgentError, because(evidence.ReasonExitCode, "the agent exited with code 2"))

@@ -152,7 +152,7 @@ func briefs(sentences []string) (shown []string) {
 func outcomeSentence(outcome evidence.Class, graders int) string {
 	switch {
 	case outcome == evidence.ClassPass && graders == 1:
-		return "Its one grader passes it."
+		return "Its grader passes it."
 	case outcome == evidence.ClassPass && graders > 1:
 		return fmt.Sprintf("All %d graders pass it.", graders)
 	case outcome == "":

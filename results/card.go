@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/mcp/finding"
 )
 
@@ -26,7 +26,7 @@ type ServerCard struct {
 	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
 	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
 	Findings         *Findings     `json:"findings,omitempty"`        // of all these catalogs
-	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
+	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which the description of a listed tool changed
 	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it differed from its pin
 	Activity         *Activity     `json:"activity,omitempty"`        // over these trials; nil where nothing was recorded
 	// Latency counts the timed calls by how long they took.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 

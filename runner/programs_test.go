@@ -119,7 +119,7 @@ func TestHowProgramsOfGradersEnd(t *testing.T) {
 		{"out of memory", `{"command":"check"}`, ends(0), evidence.Usage{OOMKills: &one}, evidence.VerdictFail, "it exited with 0, and its container ran out of memory"},
 		{"full disk", `{"command":"check"}`, ends(1), evidence.Usage{Disks: map[string]observe.Disk{"/tmp": {Size: 10, Full: true}}},
 			evidence.VerdictFail, "it exited with 1, and its container filled /tmp"},
-		{"does not read", `{"command":"check"}`, ends(0), evidence.Usage{}, evidence.VerdictPass, "The one check holds."},
+		{"does not read", `{"command":"check"}`, ends(0), evidence.Usage{}, evidence.VerdictPass, "The check holds."},
 		{"says much", `{"command":"check"}`, program{run: func(p *fakeProcess) int { io.WriteString(p.out, strings.Repeat("x", 64<<10+7)); return 0 }}, evidence.Usage{},
 			evidence.VerdictPass, "xxx"},
 	} {

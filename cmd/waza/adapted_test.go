@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/agents/adapter"
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/images"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/waza-isolate/waza/cmd/waza/scaffold"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/scaffold"
 )
 
 // checkCommand is waza check.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/waza-isolate/waza/cmd/waza/scaffold"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
@@ -31,7 +32,6 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/scaffold"
 )
 
 // initCommand is waza init.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/waza-isolate/waza/cmd/waza/scaffold"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/scaffold"
 )
 
 // asker asks the user questions on a terminal.

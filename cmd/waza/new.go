@@ -13,12 +13,12 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/waza-isolate/waza/cmd/waza/scaffold"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/scaffold"
 )
 
 // newCommand is waza new.

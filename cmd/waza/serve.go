@@ -13,8 +13,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/serve"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/serve"
 )
 
 const otherMachines = "allow-other-machines"

@@ -38,7 +38,7 @@ func mainWithin(t *testing.T, s *state) int {
 	select {
 	case c := <-code:
 		return c
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("%s hangs", strings.Join(s.args, " "))
 		return 0
 	}

@@ -53,7 +53,7 @@ func TestEdgeCasesOfArguments(t *testing.T) {
 		Expect        json.RawMessage
 	}
 	seen := 0
-	for _, c := range readCases[edgeCase](t, "../../capture/testdata/edge_cases.jsonl") {
+	for _, c := range readCases[edgeCase](t, "../../evidence/capture/testdata/edge_cases.jsonl") {
 		if c.Kind != "args" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -9,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,24 +57,33 @@ func architecture(t *testing.T) string {
 	return string(document)
 }
 
-// TestWalk finds each function that the walk from an eval to its verdicts names.
+// walkFigures is the sentence of ARCHITECTURE.md that says how much there is to read on the walk.
+var walkFigures = regexp.MustCompile(`in (\d+) files of (\d+)\s+packages, some ([\d,]+) lines`)
+
+// TestWalk finds each function that the walk from an eval to its verdicts names, and counts the
+// packages, files and lines in which they are. Lines are counted to 5 %.
 func TestWalk(t *testing.T) {
 	_, walk, found := strings.Cut(architecture(t), "\n## From eval to verdict\n")
 	walk, _, ended := strings.Cut(walk, "\n## ")
 	if !found || !ended {
 		t.Fatal("ARCHITECTURE.md has no walk from eval to verdict")
 	}
-	declared := map[string]bool{}
+	declared, lines := map[string]string{}, map[string]int{}
 	ourFiles(t, func(file string, content *ast.File) {
 		of := path.Base(path.Dir(file)) + "."
+		text, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[file] = bytes.Count(text, []byte("\n"))
 		for _, decl := range content.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				declared[of+strings.TrimPrefix(receiver(d)+"."+d.Name.Name, ".")] = true
+				declared[of+strings.TrimPrefix(receiver(d)+"."+d.Name.Name, ".")] = file
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
 					if s, ok := spec.(*ast.TypeSpec); ok {
-						declared[of+s.Name.Name] = true
+						declared[of+s.Name.Name] = file
 					}
 				}
 			}
@@ -82,10 +93,24 @@ func TestWalk(t *testing.T) {
 	if len(named) < 10 {
 		t.Errorf("the walk names %d functions", len(named))
 	}
+	files, packages, all := map[string]bool{}, map[string]bool{}, 0
 	for _, name := range named {
-		if !declared[name[1]+"."+name[2]] {
+		file := declared[name[1]+"."+name[2]]
+		if file == "" {
 			t.Errorf("ARCHITECTURE.md names %s, which does not exist", name[0])
 		}
+		if !files[file] {
+			all += lines[file]
+		}
+		files[file], packages[path.Dir(file)] = true, true
+	}
+	said := walkFigures.FindStringSubmatch(walk)
+	if said == nil {
+		t.Fatalf("the walk does not say %q", walkFigures)
+	}
+	about, _ := strconv.Atoi(strings.ReplaceAll(said[3], ",", ""))
+	if said[1] != strconv.Itoa(len(files)) || said[2] != strconv.Itoa(len(packages)) || all*20 < about*19 || all*20 > about*21 {
+		t.Errorf("the walk is %q, and not in %d files of %d packages, %d lines", said[0], len(files), len(packages), all)
 	}
 }
 

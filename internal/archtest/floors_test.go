@@ -30,10 +30,10 @@ var floors = [][]string{
 	// What a trial leaves, and process 1 of its containers.
 	{"evidence", "grading/match", "images", "mcp/finding", "sandbox/guest", "test/attacks/part"},
 	// How MCP servers are reached.
-	{"mcp/answer", "mcp/transport", "scaffold"},
+	{"mcp/answer", "mcp/transport", "cmd/waza/scaffold"},
 	// What goes over the wire, and what it adds up to.
 	{
-		"capture", "egress", "mcp/client", "mcp/proxy",
+		"evidence/capture", "egress", "mcp/client", "mcp/proxy",
 		"model/judge", "sandbox", "test/attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.
@@ -54,7 +54,7 @@ var floors = [][]string{
 	{"runner/trial"},
 	{"runner"},
 	// What is attached to runs: the dashboard, progress on a terminal.
-	{"internal/liveview", "internal/runtest", "serve", "test/attacks/hostile"},
+	{"internal/liveview", "internal/runtest", "report/serve", "test/attacks/hostile"},
 	// Programs.
 	{"agents/adapter/lock", "test/attacks", "test/bench", "cmd/waza", "cmd/waza-guest", "cmd/waza-guest/pack"},
 }
@@ -123,8 +123,8 @@ var deletable = map[string]map[string]string{
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
 	"report/terminal":   {"internal/liveview": "paints outcomes alike"},
 	"sandbox/local":     {},
-	"scaffold":          {},
-	"serve":             {},
+	"cmd/waza/scaffold": {},
+	"report/serve":      {},
 }
 
 func TestDeletable(t *testing.T) {

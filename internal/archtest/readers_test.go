@@ -36,22 +36,22 @@ var formats = map[string]format{
 	}},
 	"keys whose case counts": {
 		uses: foldsKeys,
-		in:   []string{"agents/llm", "agents/transcript", "capture", "mcp", "model"},
+		in:   []string{"agents/llm", "agents/transcript", "evidence/capture", "mcp", "model"},
 	},
 	"JSON token by token": {uses: scansJSON, may: map[string]string{
 		"internal/jsontext/walk.go":   "it walks valid JSON",
 		"internal/jsontext/layout.go": "it lays valid JSON out",
 		"evidence/secret/json.go":     "copies all that stands between strings as it is",
 		"internal/strictyaml/json.go": "makes nodes of a library's tokens",
-		"scaffold/tools.go":           "it tells the kinds of values of valid JSON apart",
-		"scaffold/yaml.go":            "it lays valid JSON out as YAML",
+		"cmd/waza/scaffold/tools.go":  "it tells the kinds of values of valid JSON apart",
+		"cmd/waza/scaffold/yaml.go":   "it lays valid JSON out as YAML",
 	}},
 	"tar": {uses: readsTar, may: map[string]string{
 		"internal/tree/read.go": "it is the reader",
 	}},
 	"files by their paths": {uses: writesFiles, in: []string{
-		"agents", "capture", "cmd", "containers", "egress", "eval", "evidence", "grading", "images", "internal/liveview", "internal/proc",
-		"internal/tree", "kubernetes", "mcp", "mcpconfig", "model", "report", "results", "runner", "sandbox", "scaffold", "schemas", "serve",
+		"agents", "cmd", "containers", "egress", "eval", "evidence", "grading", "images", "internal/liveview", "internal/proc",
+		"internal/tree", "kubernetes", "mcp", "mcpconfig", "model", "report", "results", "runner", "sandbox", "schemas",
 	}, may: map[string]string{
 		"agents/adapter/lock/main.go":       "writes a file of this module, for its maintainers",
 		"agents/agents.go":                  "the transcript is in the sandbox of the agent that runs there",

@@ -23,7 +23,7 @@ import (
 const RequireEnv = "WAZA_REQUIRE_DOCKER"
 
 // lookTimeout limits one request to the engine.
-const lookTimeout = 30 * time.Second
+const lookTimeout = 2 * time.Minute
 
 // Require skips the test if no Docker engine is available, or fails it if
 // WAZA_REQUIRE_DOCKER is 1.

@@ -115,7 +115,7 @@ func Remove(t testing.TB, c *client.Client, run string) {
 
 // Dying is how long containers may outlive a runner that was killed: some of the keepalives of
 // their guests, and the engine's time to remove them.
-const Dying = 30 * time.Second
+const Dying = time.Minute
 
 // AwaitNoContainers waits until the run has no containers.
 func AwaitNoContainers(t testing.TB, c *client.Client, run string) {

@@ -34,9 +34,9 @@ type Private struct {
 
 const (
 	// engineUp is the time within which an engine must answer.
-	engineUp = time.Minute
+	engineUp = 3 * time.Minute
 	// engineDown is the time within which its processes must be gone.
-	engineDown = 30 * time.Second
+	engineDown = 2 * time.Minute
 )
 
 // holdNamespaces prints its PID and waits for the end of its input. The engine finds no

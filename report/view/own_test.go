@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 

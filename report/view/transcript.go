@@ -3,8 +3,8 @@ package view
 import (
 	"slices"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 )
 
 // transcriptEntry is an entry that only the transcript has.

@@ -35,19 +35,26 @@ type agentWork struct {
 	out       *outputs
 }
 
-// agentRun is the result of running the agent.
+// agentRun is how an agent ran.
 type agentRun struct {
-	over bool            // the agent has exited
-	used *evidence.Usage // resources used by its container until its exit; nil if not known
-	// unexpected means that the agent is a script to which a server did not answer as expected.
-	unexpected bool
-	stdout     string // its output on stdout, if that is its final output
-	earlier    string // its messages in the turns before the last
+	notes          []note
+	started, ended time.Time // zero if it did not
+	exitCode       *int      // nil if not known
+	signal         string
+	turns          conversed
+	commands       []evidence.CommandInvocation // of mocked commands
+	miscalled      string                       // which mocked commands were not called as often as expected
+
+	over       bool            // the agent has exited
+	used       *evidence.Usage // resources used by its container until its exit; nil if not known
+	unexpected bool            // it is a script to which a server did not answer as expected
+	stdout     string          // its output on stdout, if that is its final output
 }
 
 // runAgent runs the agent until it exits or reaches its time limit. It returns an error only
 // for failures that the agent did not cause. The agentRun is valid also on error.
-func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran agentRun, err error) {
+func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err error) {
+	e := s.endpoints
 	launch, err := s.plan.Launch(s.sandbox.Layout(sandbox.Agent), e.addresses, s.servers.noDiscover())
 	if err != nil {
 		return ran, err
@@ -69,7 +76,7 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 		err = s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), s.sandbox.Hint(sandbox.Agent))))
 		return ran, errors.Join(err, out.close())
 	}
-	s.record.AgentStart = s.rec.Now()
+	ran.started = s.rec.Now()
 	agent := process.Communicate(program, launch.Stdin, out.stdout.unfailing(&s.acted), out.stderr.unfailing(nil))
 	defer func() {
 		if ran.over = agent.HasEnded(); ran.over {
@@ -83,14 +90,15 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	watch := s.watch(ctx)
 	took := w.await(limit, agent, watch.lost)
 	watch.close()
-	s.record.AgentEnd = s.rec.Now()
+	ran.ended = s.rec.Now()
 	if ctx.Err() != nil {
 		return ran, context.Cause(ctx)
 	}
-	s.record.Commands, s.record.Miscalled = e.commands.invoked()
-	if ran.earlier, err = talk.record(); err != nil {
+	ran.commands, ran.miscalled = e.commands.invoked()
+	if ran.turns, err = talk.conversed(); err != nil {
 		return ran, s.unlessOutside(ctx, err)
 	}
+	ran.notes = ran.turns.notes
 	return ran, w.judge(ctx, agent, took, &ran)
 }
 
@@ -101,15 +109,17 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stop
 	if err != nil {
 		return err
 	}
-	w.stage.add(e.notes(w.stage.plan)...)
+	ran.notes = append(ran.notes, e.notes(w.stage.plan)...)
 	if !e.ended {
 		return nil // its output may still be written
 	}
 	if e.lost == nil {
-		w.stage.record.ExitCode, w.stage.record.Signal = new(e.exit.Code), e.exit.Signal
+		ran.exitCode, ran.signal = new(e.exit.Code), e.exit.Signal
 	}
-	ran.used, ran.unexpected = e.used, e.isUnexpected(w.stage.plan) && w.stage.record.Class == ""
-	ran.stdout = w.keepOutput()
+	var large []note
+	ran.stdout, large = w.keepOutput()
+	ran.used, ran.unexpected = e.used, e.isUnexpected(w.stage.plan) && conclude(ran.notes).class == ""
+	ran.notes = append(ran.notes, large...)
 	return nil
 }
 
@@ -277,7 +287,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 
 // keepOutput returns the final output, if it is read from stdout, and records which outputs were
 // truncated.
-func (w *agentWork) keepOutput() string {
+func (w *agentWork) keepOutput() (final string, notes []note) {
 	for _, o := range w.out.both() {
 		if o.Over() > 0 {
 			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.Limit, o.Size(), o.name)
@@ -285,10 +295,10 @@ func (w *agentWork) keepOutput() string {
 		}
 	}
 	if w.out.final == nil {
-		return ""
+		return "", nil
 	}
 	if w.out.stdout.Size() > maxFinal {
-		w.stage.add(tooLarge(false)...)
+		notes = tooLarge(false)
 	}
-	return string(w.out.final.Bytes())
+	return string(w.out.final.Bytes()), notes
 }

@@ -95,7 +95,7 @@ func TestOutputs(t *testing.T) {
 				t.Errorf("%s: %q: %d, %v", name, part, n, err)
 			}
 		}
-		final := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
+		final, _ := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
 		dir, events := close()
 		file, err := os.ReadFile(filepath.Join(string(dir), evidence.StdoutFile))
 		if err != nil || string(file) != test.kept || final != test.kept || !r.acted.Load() {
@@ -117,9 +117,9 @@ func TestFinalOutputThatIsTooLarge(t *testing.T) {
 	if _, err := io.CopyN(out.stdout.unfailing(&r.acted), zeroReader{}, maxFinal+1); err != nil {
 		t.Fatal(err)
 	}
-	final := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
-	if _, events := close(); len(events) != 0 || len(final) != maxFinal || r.record.Reason != evidence.ReasonOutput {
-		t.Errorf("%d bytes, reason %s, %+v", len(final), r.record.Reason, events)
+	final, notes := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
+	if _, events := close(); len(events) != 0 || len(final) != maxFinal || conclude(notes).reason != evidence.ReasonOutput {
+		t.Errorf("%d bytes, notes %v, %+v", len(final), notes, events)
 	}
 }
 

@@ -161,7 +161,7 @@ func readFound(found io.Reader, what evidence.FileAsk) (*evidence.FileAnswer, er
 		return &evidence.FileAnswer{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: what came of it cannot be read: %w", errUnanswered, what.Path, err)
+		return nil, fmt.Errorf("%w: %s: its result cannot be read: %w", errUnanswered, what.Path, err)
 	}
 	a := &evidence.FileAnswer{Kind: e.Kind(), Size: e.Size}
 	if at := path.Clean("/" + e.Name); at != path.Clean(what.Path) {

@@ -249,7 +249,7 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allow
 	}
 	contained, ok := sb.(sandbox.Contained)
 	if !ok {
-		return nil, errors.New("egress cannot be had of this backend; run with --isolate")
+		return nil, errors.New("egress needs containers; run with --isolate")
 	}
 	forwarder := egress.New(egress.Options{
 		Container: container, Allowed: allowed, Limits: limits, Record: rec.Event, Named: rec.Named, Tap: rec.Tap,

@@ -50,7 +50,7 @@ func runHooks(ctx context.Context, s *stage, down *teardown) error {
 		return err
 	}
 	own.sender, own.canaries = evidence.SenderHook, nil
-	e, err := openEndpoints(ctx, &stage{own, s.spec, s.sandbox, s.servers.forHooks(own)}, own.observer(), nil, s.plan.Agent.Egress)
+	e, err := openEndpoints(ctx, &stage{recording: own, spec: s.spec, sandbox: s.sandbox, servers: s.servers.forHooks(own)}, own.observer(), nil, s.plan.Agent.Egress)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func (l *serverInspection) inspect(ctx context.Context, r *recording, down *tear
 		return err
 	}
 	h, err := startServer(ctx, sb, planned, r.plan.EgressLimits, r.observer(), logs.output)
-	s := &stage{r, spec, sb, &servers{serverStarter: logs, up: []*server{{runningServer: h}}}}
+	s := &stage{recording: r, spec: spec, sandbox: sb, servers: &servers{serverStarter: logs, up: []*server{{runningServer: h}}}}
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
 	defer s.measure(ctx, nil)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 )
 

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/files"
@@ -116,6 +116,16 @@ func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, er
 	}
 	s.Answer, err = json.Marshal(answer)
 	return s, err
+}
+
+// keepRun keeps how the agent ran.
+func (r *recording) keepRun(ran agentRun) {
+	r.add(ran.notes...)
+	to := &r.record
+	to.AgentStart, to.AgentEnd, to.ExitCode, to.Signal = ran.started, ran.ended, ran.exitCode, ran.signal
+	to.Commands, to.Miscalled = ran.commands, ran.miscalled
+	to.Checkpoints, to.Responder, to.BetweenTurns = ran.turns.checkpoints, ran.turns.responder, ran.turns.between
+	to.FinalOutput = ran.stdout // if no more can be collected
 }
 
 // keep keeps what the agent left.

@@ -70,17 +70,24 @@ func (t *turnHandler) next(ctx context.Context, said []byte) (prompt string, ok 
 	return "", false, nil
 }
 
-// record writes the conversation to the trial's record, after the agent has exited. It returns the agent's
-// messages in the turns before the last.
-func (t *turnHandler) record() (earlier string, err error) {
+// conversed is what happened between an agent's turns.
+type conversed struct {
+	notes       []note
+	checkpoints []evidence.Checkpoint
+	responder   *evidence.Responder
+	between     time.Duration // in which the agent's clock was paused
+	earlier     string        // the agent's messages in the turns before the last
+}
+
+// conversed returns what happened between the agent's turns, after it has exited.
+func (t *turnHandler) conversed() (conversed, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	to := &t.work.stage.record
-	to.Checkpoints, to.Responder, to.BetweenTurns = t.checkpoints, t.responder, t.clock.paused()
+	c := conversed{checkpoints: t.checkpoints, responder: t.responder, between: t.clock.paused(), earlier: t.earlier}
 	if t.blame != "" {
-		t.work.stage.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
+		c.notes = []note{{class: evidence.ClassError, reason: evidence.ReasonResponder, message: t.blame}}
 	}
-	return t.earlier, t.err
+	return c, t.err
 }
 
 // respond asks a model to reply to the agent as its user. ok is false if the conversation is
@@ -235,7 +242,7 @@ func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte
 	if err := at.collect(ctx, final, t.earlier, true); err != nil {
 		return err
 	}
-	if err := at.ask(ctx, nil); err != nil {
+	if err := at.askServers(ctx, nil); err != nil {
 		return err
 	}
 	return at.runPrograms(ctx, fmt.Sprintf("%s.turn%d", at.plan.Task, turn))

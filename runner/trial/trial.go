@@ -101,15 +101,23 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	return &written, err
 }
 
-// phases runs the trial's phases, and adds to down what they start. It returns failures before
-// the agent's start and failures of ours; the agent's failures go into the record.
+// phases starts a trial, runs its agent, collects what that left and asks what graders want to know.
+// It adds to down what is started. It returns failures before the agent's start and failures of ours;
+// the agent's failures go into the record.
 func (r *recording) phases(ctx context.Context, down *teardown) error {
-	r.o.Entered(evidence.PhaseStart)
-	s, e, err := r.setUp(ctx, down)
+	s, err := r.start(ctx, down)
 	if err != nil {
 		return err
 	}
-	if err := s.work(ctx, e, down); err != nil {
+	ran, err := s.run(ctx, down)
+	if err == nil {
+		err = s.collect(ctx, ran.stdout, ran.turns.earlier, false)
+	}
+	if err == nil {
+		err = s.ask(ctx, ran)
+	}
+	s.measure(ctx, ran.used)
+	if err != nil {
 		return err
 	}
 	if err := r.compareListed(); err != nil {
@@ -129,37 +137,67 @@ func (r *recording) phases(ctx context.Context, down *teardown) error {
 	return nil
 }
 
-// work runs the agent, collects what it left, does what graders ask of servers, runs the hooks after
-// the agent, whose doings graders thus do not see, and measures the resources used.
-func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
-	s.o.Entered(evidence.PhaseAgent)
-	ran, err := runAgent(ctx, s, e, down)
-	defer func() { s.measure(ctx, ran.used) }()
-	s.record.FinalOutput = ran.stdout // if no more can be collected
+// start opens the sandbox, starts the servers, fills the workspace, runs the hooks before the agent and
+// opens its endpoints.
+func (r *recording) start(ctx context.Context, down *teardown) (*stage, error) {
+	r.o.Entered(evidence.PhaseStart)
+	spec := r.plan.Spec()
+	sb, err := r.openSandbox(ctx, spec, down)
 	if err != nil {
-		return err
+		return nil, withReason(evidence.ReasonSandbox, err)
+	}
+	r.o.Entered(evidence.PhaseProbe)
+	servers, err := startServers(ctx, r, sb, down)
+	s := &stage{recording: r, spec: spec, sandbox: sb, servers: servers}
+	if err = withReason(evidence.ReasonServer, err); err == nil {
+		err = withReason(evidence.ReasonSandbox, s.fill(ctx, down))
+	}
+	if err != nil {
+		err = s.unlessOutside(ctx, err)
+		s.measure(ctx, nil)
+		return nil, err
+	}
+	return s, nil
+}
+
+// run runs the agent until its sessions with servers have ended.
+func (s *stage) run(ctx context.Context, down *teardown) (agentRun, error) {
+	s.o.Entered(evidence.PhaseAgent)
+	ran, err := runAgent(ctx, s, down)
+	s.keepRun(ran)
+	if err != nil {
+		return ran, err
 	}
 	s.o.Entered(evidence.PhaseCollect)
-	if err := e.drain(ctx); err != nil {
-		return err
+	if err := s.endpoints.drain(ctx); err != nil {
+		return ran, err
 	}
-	s.add(e.refusals()...)
+	s.add(s.endpoints.refusals()...)
 	if ran.unexpected {
-		if err := judgeScript(s); err != nil {
-			return err
-		}
-	} else {
-		s.add(e.answers.notes()...)
+		return ran, judgeScript(s)
 	}
-	if err := s.collect(ctx, ran.stdout, ran.earlier, false); err != nil {
-		return err
-	}
-	err = s.ask(ctx, e.proxy)
-	if err := errors.Join(err, e.close(ctx)); err != nil {
+	s.add(s.endpoints.answers.notes()...)
+	return ran, nil
+}
+
+// collect collects what the agent left, with what it said on stdout and before its last turn. The agent
+// goes on if midway is set.
+func (s *stage) collect(ctx context.Context, stdout, before string, midway bool) error {
+	c := &collector{sandbox: s.sandbox, containers: s.withAgent(), plan: s.plan, rec: s.rec, midway: midway}
+	err := c.collect(ctx, stdout, before)
+	s.keep(c.left)
+	return err
+}
+
+// ask makes the calls and reads the files that graders ask for. Then it runs the hooks after the agent,
+// whose doings graders thus do not see.
+func (s *stage) ask(ctx context.Context, ran agentRun) error {
+	err := s.askServers(ctx, s.endpoints.proxy)
+	if err := errors.Join(err, s.endpoints.close(ctx)); err != nil {
 		return err
 	}
 	if ran.over {
-		if err := hooksOf(s, e).after(ctx); err != nil {
+		if err := hooksOf(s, s.endpoints).after(ctx); err != nil {
 			return err
 		}
 	}
@@ -214,22 +252,14 @@ func outputEnd(ended <-chan struct{}, what string) error {
 // stage is a trial's sandbox with its servers.
 type stage struct {
 	*recording
-	spec    *sandbox.Spec
-	sandbox sandbox.Sandbox
-	servers *servers
+	spec      *sandbox.Spec
+	sandbox   sandbox.Sandbox
+	servers   *servers
+	endpoints *endpoints // the agent's; nil until it can run
 }
 
-// collect collects what the agent left, with what it said on stdout and before its last turn. The agent
-// goes on if midway is set.
-func (s *stage) collect(ctx context.Context, stdout, before string, midway bool) error {
-	c := &collector{sandbox: s.sandbox, containers: s.withAgent(), plan: s.plan, rec: s.rec, midway: midway}
-	err := c.collect(ctx, stdout, before)
-	s.keep(c.left)
-	return err
-}
-
-// ask makes the calls and reads the files that graders ask for. p is nil if servers cannot be called.
-func (s *stage) ask(ctx context.Context, p *proxy.Proxy) error {
+// askServers makes the calls and reads the files that graders ask for. p is nil if servers cannot be called.
+func (s *stage) askServers(ctx context.Context, p *proxy.Proxy) error {
 	return asker{s.servers, p, s.withAgent(), s.rec}.askAll(ctx, asksOf(s.plan, evidence.StepCall, evidence.StepFiles))
 }
 
@@ -243,28 +273,6 @@ func (r *recording) runPrograms(ctx context.Context, task string) error {
 	err := p.runAll(ctx, asks)
 	r.add(p.notes...)
 	return err
-}
-
-// setUp does everything before the agent's start. It returns the sandbox with its servers, and
-// the agent's endpoints.
-func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoints, error) {
-	spec := r.plan.Spec()
-	sb, err := r.openSandbox(ctx, spec, down)
-	if err != nil {
-		return nil, nil, withReason(evidence.ReasonSandbox, err)
-	}
-	r.o.Entered(evidence.PhaseProbe)
-	servers, err := startServers(ctx, r, sb, down)
-	s, e := &stage{r, spec, sb, servers}, (*endpoints)(nil)
-	if err = withReason(evidence.ReasonServer, err); err == nil {
-		e, err = s.fill(ctx, down)
-	}
-	if err != nil {
-		err = s.unlessOutside(ctx, err)
-		s.measure(ctx, nil)
-		return nil, nil, err
-	}
-	return s, e, nil
 }
 
 // openSandbox opens a sandbox, whose guarantees are those of the record.
@@ -286,19 +294,19 @@ func (r *recording) openSandbox(ctx context.Context, spec *sandbox.Spec, down *t
 }
 
 // fill puts the agent's files into its container, runs the hooks before it and opens its endpoints.
-func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
+func (s *stage) fill(ctx context.Context, down *teardown) (err error) {
 	if err := fillWorkspace(ctx, s.sandbox, s.plan, s.rec); err != nil {
-		return nil, withReason(evidence.ReasonSandbox, err)
+		return err
 	}
 	if err := runHooks(ctx, s, down); err != nil {
-		return nil, withReason(evidence.ReasonSandbox, err)
+		return err
 	}
-	e, err := openEndpoints(ctx, s, s.observer(), openGateway(s.plan.Models, s.observer()), s.plan.Agent.Egress)
+	s.endpoints, err = openEndpoints(ctx, s, s.observer(), openGateway(s.plan.Models, s.observer()), s.plan.Agent.Egress)
 	if err != nil {
-		return nil, withReason(evidence.ReasonSandbox, err)
+		return err
 	}
-	down.add(part{stop: e.close})
-	return e, nil
+	down.add(part{stop: s.endpoints.close})
+	return nil
 }
 
 // keepGuarantees records what the sandbox guarantees, and what weakens it: settings without effect,

@@ -18,7 +18,7 @@ import (
 )
 
 // limit bounds everything that a test waits for.
-const limit = time.Minute
+const limit = 3 * time.Minute
 
 // Opened is a backend under test.
 type Opened struct {

@@ -23,8 +23,8 @@ import (
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/script"
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/answer"

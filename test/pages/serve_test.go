@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/waza-isolate/waza/serve"
+	"github.com/waza-isolate/waza/report/serve"
 )
 
 // served serves the runs in dir until the test ends, and returns the URL with the access

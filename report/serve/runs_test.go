@@ -102,7 +102,7 @@ func TestAttackedTasksDidNotPass(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, run := range []string{"injection-careful", "injection-gullible"} {
-		if err := os.CopyFS(filepath.Join(dir, run), os.DirFS(filepath.Join("..", "test", "frozen", "testdata", "runs", run))); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, run), os.DirFS(filepath.Join("..", "..", "test", "frozen", "testdata", "runs", run))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 )
 
 // The position of each call in the transcript, which is never guessed.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 )
 
 // checked is the call of a tool with that input schema and those arguments.
@@ -201,7 +201,7 @@ type verdict struct {
 var disagreements = map[string]string{}
 
 func TestSchemaVerdicts(t *testing.T) {
-	dir := filepath.Join("..", "..", "shared", "cases")
+	dir := filepath.Join("..", "..", "..", "shared", "cases")
 	file, err := os.Open(filepath.Join(dir, "schema_verdicts_sample.jsonl"))
 	if err != nil {
 		t.Skipf("NOT TESTED, the cases are not here: %v", err)
