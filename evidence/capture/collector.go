@@ -275,15 +275,19 @@ var errOtherType = errors.New("its id is of another type than the request's")
 // a call gets no answer, if it gets none.
 func (c *collector) unnamed(f evidence.Frame, m jsonrpc.Message) {
 	c.note(f, NoteOrphanResponse)
-	var open []*request
+	var only *request
 	for id, queue := range c.open {
-		if id.server == f.Server && id.conn == f.Conn {
-			open = append(open, queue...)
+		switch {
+		case id.connID != connID{f.Server, f.Conn}:
+		case only != nil || len(queue) > 1:
+			return
+		default:
+			only = queue[0]
 		}
 	}
-	if len(open) == 1 && open[0].call != nil {
+	if only != nil && only.call != nil {
 		m.Raw, m.Error, f.Raw = bytes.Clone(m.Raw), bytes.Clone(m.Error), nil
-		open[0].call.unnamed = func() { c.settle(f, m, open[0].call) }
+		only.call.unnamed = func() { c.settle(f, m, only.call) }
 	}
 }
 

@@ -29,10 +29,9 @@ const (
 
 // agentWork is the phase in which the agent runs.
 type agentWork struct {
-	stage     *stage
-	endpoints *endpoints
-	launch    plan.Launch
-	out       *outputs
+	stage  *stage
+	launch plan.Launch
+	out    *outputs
 }
 
 // agentRun is how an agent ran.
@@ -66,7 +65,7 @@ func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err 
 	if err != nil {
 		return ran, err
 	}
-	w := &agentWork{s, e, launch, out}
+	w := &agentWork{s, launch, out}
 	limit, clock := startAgentClock(ctx, s.plan.Timeout)
 	defer clock.stop()
 	talk := &turnHandler{work: w, clock: clock, started: s.rec.Now()}
@@ -99,7 +98,8 @@ func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err 
 		return ran, s.unlessOutside(ctx, err)
 	}
 	ran.notes = ran.turns.notes
-	return ran, w.judge(ctx, agent, took, &ran)
+	err = w.judge(ctx, agent, took, &ran)
+	return ran, err
 }
 
 // judge notes who caused the agent's exit, and keeps its output. It returns an error if that was the
@@ -132,12 +132,12 @@ func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, took s
 	if err := foreignFault(sandbox.Agent, e.container); err != nil {
 		return e, err
 	}
-	if w.endpoints.models != nil {
-		if err := w.endpoints.models.Down(ctx); err != nil {
+	if w.stage.endpoints.models != nil {
+		if err := w.stage.endpoints.models.Down(ctx); err != nil {
 			return e, &fault{evidence.ReasonModel, err}
 		}
 	}
-	e.overspent = w.endpoints.overspent()
+	e.overspent = w.stage.endpoints.overspent()
 	if !e.ended {
 		return e, nil
 	}
@@ -204,7 +204,7 @@ func (w *agentWork) await(limit context.Context, agent *process.Running, lost <-
 		}
 	case <-lost:
 		took = dependencyLost
-	case <-w.endpoints.exhausted():
+	case <-w.stage.endpoints.exhausted():
 		took = budgetLimit
 	}
 	stop := []process.Step{{Signal: process.Terminate, Grace: stopGrace}, {Signal: process.Kill, Grace: killGrace}}

@@ -37,7 +37,7 @@ func TestAwaitBeyondUs(t *testing.T) {
 		gone := errors.New("container went away")
 		p := immortal{make(chan error)}
 		agent := process.Communicate(p, nil, io.Discard, io.Discard)
-		w := &agentWork{endpoints: &endpoints{}, out: &outputs{}}
+		w := &agentWork{stage: &stage{endpoints: &endpoints{}}, out: &outputs{}}
 		limit, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if took := w.await(limit, agent, nil); took != timeLimit || agent.HasEnded() {

@@ -33,7 +33,7 @@ func (w *agentWork) startAgent(ctx context.Context, talk *turnHandler) (process.
 	again := func(prompt string) (process.Process, []byte, error) {
 		again := *w.stage.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := again.Launch(w.stage.sandbox.Layout(sandbox.Agent), w.endpoints.addresses, nil)
+		l, err := again.Launch(w.stage.sandbox.Layout(sandbox.Agent), w.stage.endpoints.addresses, nil)
 		if err != nil {
 			return nil, nil, err
 		}
