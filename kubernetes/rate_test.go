@@ -75,7 +75,7 @@ tasks: [task.yaml]
 // runAll runs trials, and fails if one does not pass at its first attempt.
 func runAll(t testing.TB, b *Backend, trials []*plan.Trial, o runner.Options) []evidence.Dir {
 	t.Helper()
-	o.Dir, o.Secrets = t.TempDir(), &secret.Set{}
+	o.Dir, o.Host.Secrets = t.TempDir(), &secret.Set{}
 	if o.Progress == nil {
 		o.Progress = func(runner.Update) {}
 	}

@@ -102,7 +102,8 @@ func (s *scheduler) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir
 // trialOptions returns the options of a trial of the run.
 func (s *scheduler) trialOptions(t *plan.Trial) trial.Options {
 	return trial.Options{
-		Host: s.o.Host.Host, Backend: s.pool, Wall: s.o.Wall(), Shared: s.shared, Baseline: s.baselineOf(t),
+		Secrets: s.o.Host.Secrets, Connect: s.o.Host.Connect, ServerLog: s.o.Host.ServerLog, Hold: s.o.Host.Hold,
+		Backend: s.pool, Wall: s.o.Wall(), Shared: s.shared, Baseline: s.baselineOf(t),
 		Entered: func(phase evidence.Phase) { s.enters(t, phase) },
 		Called: func(c trial.Calling) {
 			s.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: evidence.PhaseAgent, Call: &c})
@@ -132,7 +133,7 @@ func (s *scheduler) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir
 		return nil
 	}
 	s.enters(t, evidence.PhaseJudge)
-	_, err := trial.Consulting{Connect: s.o.Connect, Secrets: s.o.Secrets}.Ask(ctx, dir, record)
+	_, err := trial.Consulting{Connect: s.o.Host.Connect, Secrets: s.o.Host.Secrets}.Ask(ctx, dir, record)
 	return err
 }
 

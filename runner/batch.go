@@ -78,7 +78,7 @@ func (b Batch) runEval(ctx context.Context, eval string) error {
 		return err
 	}
 	if first := jobs[0]; first.Eval.Contained != "" {
-		first.Request.Say(first.Eval.Contained + ", so each trial runs in its own containers, as with --isolate")
+		first.Request.Host.Say(first.Eval.Contained + ", so each trial runs in its own containers, as with --isolate")
 	}
 	if b.Print != nil {
 		return b.print(jobs)
@@ -134,7 +134,7 @@ func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
 		if j.Request.Shard != nil {
 			return nil, mistake("--shard cannot be given with a baseline, which is a run of its own: run its shards with --no-skills, and compare the merged runs")
 		}
-		if j.Request.Hold != nil {
+		if j.Request.Host.Hold != nil {
 			return nil, mistake("--keep keeps one sandbox and this would be two runs; leave out the baseline")
 		}
 		j.Base, err = b.plan(ctx, eval, func(q *Request) {

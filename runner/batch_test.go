@@ -15,7 +15,6 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/results"
-	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -55,7 +54,7 @@ func TestRunAll_Packages(t *testing.T) {
 		Evals: []string{filepath.Join(dir, "eval.yaml")}, Variants: []Variant{{Model: "small"}, {Model: "large"}}, Dir: filepath.Join(dir, "runs"),
 		Request: func() (Request, error) {
 			return Request{Choices: Choices{Isolated: true}, Host: Host{
-				Host: trial.Host{Secrets: &secret.Set{}}, Build: func() string { return "" }, Lookup: os.LookupEnv,
+				Secrets: &secret.Set{}, Build: func() string { return "" }, Lookup: os.LookupEnv,
 				Open: func(context.Context, Opening) (sandbox.Backend, error) {
 					return installing{&fakeBackend{}, &resolved}, nil
 				},
@@ -88,7 +87,7 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 	answer, ended := make(chan struct{}), make(chan struct{})
 	_, err := Load(ctx, Request{
 		Eval: filepath.Join(dir, "eval.yaml"), Start: dir,
-		Host: Host{Lookup: func(string) (string, bool) { return "", false }, Notice: func([]*strictyaml.Error) {}, Host: trial.Host{Secrets: &secret.Set{}}},
+		Host: Host{Lookup: func(string) (string, bool) { return "", false }, Notice: func([]*strictyaml.Error) {}, Secrets: &secret.Set{}},
 		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 			defer close(ended)
 			cancel(why)

@@ -31,7 +31,7 @@ type Checking struct {
 	// Unwritten returns the mark of a place that is left to be written in a text, or "".
 	Unwritten func(text []byte) string
 
-	Host
+	Host Host
 }
 
 // Checked is the result of a check.
@@ -173,7 +173,7 @@ func (c *checker) serverNames() []string {
 // needs finds the variables that servers need and that are not set.
 func (c *checker) needs() {
 	need := func(variable, who string) {
-		if value, _ := c.Lookup(variable); value == "" && !slices.Contains(c.unset[variable], who) {
+		if value, _ := c.Host.Lookup(variable); value == "" && !slices.Contains(c.unset[variable], who) {
 			c.unset[variable] = append(c.unset[variable], who)
 		}
 	}
@@ -204,7 +204,7 @@ func (c *checker) lookup(name string) (string, bool) {
 	if _, isUnset := c.unset[name]; isUnset {
 		return placeholder, true
 	}
-	return c.Lookup(name)
+	return c.Host.Lookup(name)
 }
 
 // plan plans the eval, without models' API keys if they are missing.
@@ -236,7 +236,7 @@ func (c *checker) missing(trials []*plan.Trial) {
 		if t.Judge == nil {
 			continue
 		}
-		if _, err := c.Connect(*t.Judge); err != nil {
+		if _, err := c.Host.Connect(*t.Judge); err != nil {
 			c.warn(c.Eval, "%s", text.FirstLine(err.Error()))
 		}
 	}
@@ -402,10 +402,10 @@ func (c *checker) absent(ctx context.Context, trials []*plan.Trial) ([]string, e
 			refs = append(refs, need.Image)
 		}
 	}
-	if c.Absent == nil || len(refs) == 0 {
+	if c.Host.Absent == nil || len(refs) == 0 {
 		return nil, nil
 	}
-	return c.Absent(ctx, refs)
+	return c.Host.Absent(ctx, refs)
 }
 
 // scriptCalls returns the tools that a script calls, and the servers whose tools it lists.

@@ -26,7 +26,7 @@ type Regrading struct {
 	// may be empty. The record's path is not used, since the run may come from someone else.
 	Snapshots string
 
-	Host
+	Host Host
 }
 
 // Regrade repeats every verdict of a run from its directory and writes results and reports. It
@@ -73,10 +73,10 @@ func holdEnded(dir string) (record Record, held io.Closer, err error) {
 
 // warnOfChanges warns of evidence that has changed since the run.
 func (r Regrading) warnOfChanges(record Record) error {
-	WarnOfGone(r.Dir, record, r.Warn)
+	WarnOfGone(r.Dir, record, r.Host.Warn)
 	changed, err := record.Files.Changed(r.Dir)
 	for _, name := range changed {
-		r.Warn(fmt.Errorf("%s was changed after the run", text.Inert(name)))
+		r.Host.Warn(fmt.Errorf("%s was changed after the run", text.Inert(name)))
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func WarnOfGone(dir string, record Record, warn func(error)) {
 func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Snapshots) error {
 	put := 0
 	if r.Ask {
-		defer func() { r.Say(fmt.Sprintf("questions put to the judge: %d", put)) }()
+		defer func() { r.Host.Say(fmt.Sprintf("questions put to the judge: %d", put)) }()
 	}
 	trials, err := Trials(r.Dir)
 	if err != nil {
@@ -137,17 +137,17 @@ func (r Regrading) snapshots(record Record) (*Snapshots, error) {
 		return nil, nil
 	}
 	e, tasks, err := eval.Load(r.Snapshots, eval.Options{
-		CheckScript: r.CheckScript, CheckModelScript: r.CheckModelScript, Local: !record.Isolated,
+		CheckScript: r.Host.CheckScript, CheckModelScript: r.Host.CheckModelScript, Local: !record.Isolated,
 		Executor: record.Executor, Model: record.Model, NoSkills: true, UpdateSnapshots: true,
 	})
 	if err != nil {
 		return nil, Mistake{err}
 	}
-	r.Notice(e.Warnings)
+	r.Host.Notice(e.Warnings)
 	if e.Name != record.Eval.Name {
 		return nil, mistake("the run is of the eval %q, and %s is the eval %q", record.Eval.Name, r.Snapshots, e.Name)
 	}
-	return newSnapshots(e, tasks, r.Say), nil
+	return newSnapshots(e, tasks, r.Host.Say), nil
 }
 
 // grade grades a trial from its evidence in dir, and writes the verdicts there.

@@ -49,7 +49,7 @@ type Inspection struct {
 	// Resolved receives the lock with packages that it lacked, if there are any; may be nil.
 	Resolved func(*images.Lock)
 
-	Host
+	Host Host
 }
 
 // inspector is an inspection in progress.
@@ -69,7 +69,7 @@ func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	if err := i.plan(ctx); err != nil {
 		return inspection.Report{}, err
 	}
-	backend, err := q.Open(ctx, Opening{Run: q.ID, Isolated: !i.remote()})
+	backend, err := q.Host.Open(ctx, Opening{Run: q.ID, Isolated: !i.remote()})
 	if err != nil {
 		return inspection.Report{}, err
 	}
@@ -77,7 +77,7 @@ func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 		err = mistake("the evidence cannot be written: %w; run waza in a directory that you may write to, or name one with --out", err)
 		return inspection.Report{}, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))
 	}
-	i.report = inspection.Report{Version: inspection.Version, ID: q.ID, Waza: q.Waza, Source: q.Source, Started: time.Now().UTC()}
+	i.report = inspection.Report{Version: inspection.Version, ID: q.ID, Waza: q.Host.Waza, Source: q.Source, Started: time.Now().UTC()}
 	err = i.setUp(ctx, backend)
 	if err == nil {
 		err = i.inspectAll(ctx, backend)
@@ -98,7 +98,7 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 		return err
 	}
 	i.plans, err = plan.PlanInspections(i.Eval, i.Servers, plan.Choices{
-		Run: i.ID, Pull: i.Pull, Lookup: i.Lookup, Secrets: i.Secrets, Lock: i.lock, Platform: defaultPlatform(), Omit: []string{i.Dir}, Output: i.Output,
+		Run: i.ID, Pull: i.Pull, Lookup: i.Host.Lookup, Secrets: i.Host.Secrets, Lock: i.lock, Platform: defaultPlatform(), Omit: []string{i.Dir}, Output: i.Host.Output,
 	})
 	if err != nil {
 		return Mistake{err}
@@ -106,13 +106,13 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 	if !i.Isolated && !i.remote() {
 		return mistake("inspect starts programs that you may not trust, and with --no-isolate they would run as yours, with your files and network: leave it out")
 	}
-	if err := i.checkOffline(ctx, "run the command once without --offline", i.plans, plan.Needs(i.plans)); err != nil {
+	if err := i.Host.checkOffline(ctx, "run the command once without --offline", i.plans, plan.Needs(i.plans)); err != nil {
 		return err
 	}
-	if err := i.permit(ctx, i.Eval, i.plans); err != nil {
+	if err := i.Host.permit(ctx, i.Eval, i.plans); err != nil {
 		return err
 	}
-	vault, err := openVault(ctx, i.plans, i.Eval.Dir(), i.Lookup, i.Secrets)
+	vault, err := openVault(ctx, i.plans, i.Eval.Dir(), i.Host.Lookup, i.Host.Secrets)
 	if err != nil {
 		return Mistake{err}
 	}
@@ -139,7 +139,7 @@ func (i *inspector) setUp(ctx context.Context, backend sandbox.Backend) error {
 	if i.Pin || i.Resolved != nil {
 		then = keptInLock
 	}
-	err := install(ctx, backend, i.plans, i.lock, then, i.Say, func(entries []images.Entry) (*images.Lock, error) {
+	err := install(ctx, backend, i.plans, i.lock, then, i.Host.Say, func(entries []images.Entry) (*images.Lock, error) {
 		lock := i.lock.Fill(entries)
 		if i.Resolved != nil {
 			i.Resolved(lock)
@@ -150,11 +150,11 @@ func (i *inspector) setUp(ctx context.Context, backend sandbox.Backend) error {
 		return err
 	}
 	attackable, ok := backend.(selftest.Backend)
-	if err := backend.Prepare(ctx, plan.Specs(i.plans), i.Say); err != nil || !ok {
+	if err := backend.Prepare(ctx, plan.Specs(i.plans), i.Host.Say); err != nil || !ok {
 		return err
 	}
 	i.report.Engine = attackable.Describe()
-	certificate, err := Certify(ctx, attackable, i.ID, i.local().Kind(), i.Certificates.Of(i.Build()), i.AllowWeak, i.Say)
+	certificate, err := Certify(ctx, attackable, i.ID, i.local().Kind(), i.Host.Certificates.Of(i.Host.Build()), i.AllowWeak, i.Host.Say)
 	i.report.Certificate = inspection.CertificateOf(certificate)
 	return err
 }
@@ -166,8 +166,8 @@ func (i *inspector) inspectAll(ctx context.Context, backend sandbox.Backend) err
 	}
 	for _, t := range i.plans {
 		s := t.Servers[0]
-		i.Say("inspecting " + s.Name)
-		o := trial.InspectOptions{Watch: i.Watch, Patience: i.Patience, Exercises: i.Exercises, Secrets: i.Secrets, Weak: weak}
+		i.Host.Say("inspecting " + s.Name)
+		o := trial.InspectOptions{Watch: i.Watch, Patience: i.Patience, Exercises: i.Exercises, Secrets: i.Host.Secrets, Weak: weak}
 		if i.Try != nil {
 			o.Try = func(listed catalog.Catalog) []inspection.Exercise { return i.Try(s.Name, listed) }
 		}
@@ -234,7 +234,7 @@ func (i *inspector) pin() error {
 		return err
 	}
 	for _, found := range i.report.Servers {
-		i.Say(fmt.Sprintf("pinned %s in %s", found.Name, LockPath(i.Eval)))
+		i.Host.Say(fmt.Sprintf("pinned %s in %s", found.Name, LockPath(i.Eval)))
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (i *inspector) write() (written inspection.Report, err error) {
 	if err != nil {
 		return written, err
 	}
-	data, _ = i.Secrets.JSON(data)
+	data, _ = i.Host.Secrets.JSON(data)
 	if err := evidence.WriteFile(filepath.Join(i.Dir, inspection.File), data); err != nil {
 		return written, err
 	}

@@ -151,7 +151,7 @@ func TestInspectIsInterrupted(t *testing.T) {
 	_, err = Inspect(ctx, Inspection{
 		ID: "i", Eval: e, Servers: []string{"l"}, Dir: filepath.Join(dir, "found"), Isolated: true,
 		Host: Host{
-			Host: trial.Host{Secrets: secrets}, Say: func(string) {}, Lookup: func(string) (string, bool) { return "", false },
+			Secrets: secrets, Say: func(string) {}, Lookup: func(string) (string, bool) { return "", false },
 			Open: func(context.Context, Opening) (sandbox.Backend, error) { return closedBackend{backend}, nil },
 		},
 	})

@@ -65,7 +65,7 @@ func (u *updates) add(update Update) {
 
 func options(t testing.TB) Options {
 	o := Options{Dir: t.TempDir(), Workers: 1, Progress: func(Update) {}}
-	o.Secrets = &secret.Set{}
+	o.Host.Secrets = &secret.Set{}
 	return o
 }
 

@@ -121,6 +121,6 @@ func TestPinTellsNothingOfSecrets(t *testing.T) {
 	trial.Graders = nil
 	trial.Servers = []plan.Server{{Name: "l", Transport: "stdio", Pin: &pins[0], Strict: true, StartupTimeout: time.Minute, Timeout: time.Minute}}
 	o := options(t)
-	o.Secrets.Add(third)
+	o.Host.Secrets.Add(third)
 	wantOutcome(t, runOne(t, backend, trial, o), evidence.ClassPass, "")
 }

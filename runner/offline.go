@@ -71,7 +71,7 @@ func (b Batch) checkOffline(ctx context.Context) error {
 			if err != nil {
 				break
 			}
-			missing, err := j.Request.missing(ctx, getting(eval), j.Trials, plan.Needs(j.Trials))
+			missing, err := j.Request.Host.missing(ctx, getting(eval), j.Trials, plan.Needs(j.Trials))
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,6 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/kube"
 )
@@ -38,7 +37,7 @@ func TestOffline(t *testing.T) {
 			Evals: evals, Variants: []Variant{{Model: "small"}, {Model: "large"}},
 			Request: func() (Request, error) {
 				return Request{Choices: choices, Host: Host{
-					Host: trial.Host{Secrets: &secret.Set{}}, Build: func() string { return "" }, Lookup: func(string) (string, bool) { return "", false },
+					Secrets: &secret.Set{}, Build: func() string { return "" }, Lookup: func(string) (string, bool) { return "", false },
 					Open: func(context.Context, Opening) (sandbox.Backend, error) { return nil, begin },
 					Absent: func(_ context.Context, refs []string) ([]string, error) {
 						return slices.DeleteFunc(refs, func(ref string) bool { return ref == "here:1" }), nil

@@ -168,18 +168,18 @@ func orCause(ctx context.Context, err error) error {
 // GetImages opens the backend of a job and gets all images of its trials. The caller must close
 // the backend.
 func (j *Job) GetImages(ctx context.Context) (sandbox.Backend, error) {
-	if err := j.Request.checkOffline(ctx, getting(j.Request.Eval), j.Trials, plan.NeededImages(j.Trials)); err != nil {
+	if err := j.Request.Host.checkOffline(ctx, getting(j.Request.Eval), j.Trials, plan.NeededImages(j.Trials)); err != nil {
 		return nil, err
 	}
-	if err := j.Request.permit(ctx, j.Eval, j.Trials); err != nil {
+	if err := j.Request.Host.permit(ctx, j.Eval, j.Trials); err != nil {
 		return nil, err
 	}
-	backend, err := j.Request.Open(ctx, Opening{Run: j.ID, Isolated: true, Trials: j.Trials})
+	backend, err := j.Request.Host.Open(ctx, Opening{Run: j.ID, Isolated: true, Trials: j.Trials})
 	if err != nil {
 		return nil, err
 	}
 	if err = j.installPackages(ctx, backend); err == nil {
-		err = backend.Prepare(ctx, plan.Specs(j.Trials), j.Request.Say)
+		err = backend.Prepare(ctx, plan.Specs(j.Trials), j.Request.Host.Say)
 	}
 	err = orCause(ctx, err)
 	if err != nil {

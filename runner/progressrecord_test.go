@@ -32,7 +32,7 @@ func TestProgressOnRecord(t *testing.T) {
 		b, o := testBackend(), options(t)
 		b.on["start stock"] = failsFirst(1)
 		o.InfraRetries = 1
-		o.Secrets.Add("did-not-come")
+		o.Host.Secrets.Add("did-not-come")
 		runOne(t, b, testTrial(1), o)
 		runOne(t, testBackend(), testTrial(2), o)
 		content, err := os.ReadFile(filepath.Join(o.Dir, evidence.ProgressFile))
@@ -84,7 +84,7 @@ func TestProgressThatCannotBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var reported []string
-	o.Warn = func(err error) { reported = append(reported, err.Error()) }
+	o.Host.Warn = func(err error) { reported = append(reported, err.Error()) }
 	results, err := runTrials(t, t.Context(), testBackend(), []*plan.Trial{testTrial(1), testTrial(2)}, o)
 	if err != nil || len(results) != 2 {
 		t.Fatalf("%d results, %v", len(results), err)
@@ -101,7 +101,7 @@ func TestProgressThatFailsLater(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	var reported []string
-	o.Warn = func(err error) { reported = append(reported, err.Error()) }
+	o.Host.Warn = func(err error) { reported = append(reported, err.Error()) }
 	l := openProgress(o)
 	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: evidence.PhaseStart})
 	if err := l.log.Close(); err != nil || len(reported) > 0 {

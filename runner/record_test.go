@@ -53,7 +53,7 @@ func aRun(t *testing.T) (dir string, record Record) {
 	if err != nil || len(done) != 3 {
 		t.Fatalf("%d results, %v", len(done), err)
 	}
-	if _, err := evidence.Create(string(TrialDir(o.Dir, "buy", 4)), o.Secrets, nil); err != nil {
+	if _, err := evidence.Create(string(TrialDir(o.Dir, "buy", 4)), o.Host.Secrets, nil); err != nil {
 		t.Fatal(err)
 	}
 	return o.Dir, Record{

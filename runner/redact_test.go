@@ -54,7 +54,7 @@ func TestNoSecretIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := strings.Join(testSecrets, " ")
 		b, o, trial := testBackend(), options(t), testTrial(1)
-		o.Secrets = testSet()
+		o.Host.Secrets = testSet()
 		trial.Agent.Executor, trial.Agent.Transcript = "script", plan.TranscriptPath
 		trial.Agent.Prompt = "Log in with " + all
 		trial.Servers[0].Image = "registry/" + all

@@ -6,12 +6,15 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -79,12 +82,12 @@ type Request struct {
 	UpdateSnapshots bool // overwrite the eval's snapshots
 	Keyless         bool // plan without models' API keys
 
-	Host
+	Host Host
 }
 
 // Host is what a run needs of the program that contains it.
 type Host struct {
-	trial.Host
+	Secrets      *secret.Set                 // values to redact in everything that is written
 	Waza         string                      // version of waza
 	Build        func() string               // identifies the build, in addition to the version
 	Lookup       func(string) (string, bool) // looks up environment variables
@@ -105,6 +108,12 @@ type Host struct {
 
 	// Absent returns which images the engine does not have; nil if there is no engine to ask.
 	Absent func(ctx context.Context, refs []string) ([]string, error)
+
+	// Connect returns the judge for graders; required if a trial has one.
+	Connect func(evidence.Judge) (trial.Judge, error)
+	// ServerLog and Hold are those of [trial.Options].
+	ServerLog func(t *plan.Trial, server string) io.Writer
+	Hold      func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
 
 	// Open opens the backend of a run.
 	Open func(context.Context, Opening) (sandbox.Backend, error)
@@ -219,7 +228,7 @@ func (q *Request) parallel(c eval.Config) bool {
 // prewarm returns how many sandboxes may be opened in advance.
 func (q *Request) prewarm(workers int) int {
 	switch {
-	case !q.Isolated || q.Hold != nil:
+	case !q.Isolated || q.Host.Hold != nil:
 		return 0
 	case q.Prewarm >= 0:
 		return q.Prewarm

@@ -33,7 +33,7 @@ type Resumption struct {
 	// Sweep removes what an interrupted run left on its engine or as processes.
 	Sweep func(ctx context.Context, dead Record) error
 
-	Host
+	Host Host
 }
 
 // Resume completes a run that ended early, and keeps its completed trials. The job is nil if no
@@ -55,7 +55,7 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 		return nil, Outcome{}, err
 	}
 	if left.Complete {
-		r.Say(r.Dir + " is complete: no trial is left to run")
+		r.Host.Say(r.Dir + " is complete: no trial is left to run")
 		out, err := r.conclude(ctx, record, left)
 		return nil, out, err
 	}
@@ -64,11 +64,11 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 		return nil, Outcome{}, err
 	}
 	j.Dir = r.Dir
-	if err := r.checkOffline(ctx, getting(j.Request.Eval), j.Trials, plan.Needs(j.Trials)); err != nil {
+	if err := r.Host.checkOffline(ctx, getting(j.Request.Eval), j.Trials, plan.Needs(j.Trials)); err != nil {
 		return nil, Outcome{}, err
 	}
 	for _, damaged := range left.Damaged {
-		r.Warn(fmt.Errorf("%s; it is run again, and what was there is kept in %s", damaged, evidence.InterruptedDir))
+		r.Host.Warn(fmt.Errorf("%s; it is run again, and what was there is kept in %s", damaged, evidence.InterruptedDir))
 	}
 	todo := left.missing(j.Trials)
 	workers, err := j.workersFor(todo)
@@ -82,9 +82,9 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 
 // load plans the run again. It fails if the plan differs from the original one.
 func (r Resumption) load(ctx context.Context, record Record) (*Job, error) {
-	if build := r.Build(); record.Waza != r.Waza || record.Build != build {
+	if build := r.Host.Build(); record.Waza != r.Host.Waza || record.Build != build {
 		return nil, mistake("the run was started by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or start a new run",
-			record.Waza, record.Build, r.Waza, build)
+			record.Waza, record.Build, r.Host.Waza, build)
 	}
 	path := cmp.Or(r.Eval, record.EvalPath())
 	if err := record.CheckInputs(path); err != nil {

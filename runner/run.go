@@ -96,12 +96,12 @@ func Load(ctx context.Context, q Request) (*Job, error) {
 // readJob is [Load] without the plan.
 func readJob(q Request) (*Job, error) {
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
-		ContextDir: q.ContextDir, Overlay: q.Overlay, Egress: q.Egress, CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated, AsWritten: q.AsWritten,
+		ContextDir: q.ContextDir, Overlay: q.Overlay, Egress: q.Egress, CheckScript: q.Host.CheckScript, CheckModelScript: q.Host.CheckModelScript, Local: !q.Isolated, AsWritten: q.AsWritten,
 		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,
 		NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots,
 	})
 	if e != nil {
-		q.Notice(e.Warnings)
+		q.Host.Notice(e.Warnings)
 	}
 	if err != nil {
 		return nil, Mistake{err}
@@ -133,7 +133,7 @@ func readJob(q Request) (*Job, error) {
 	j := &Job{ID: cmp.Or(q.ID, NewID(q.Name+" "+e.Name)), Eval: e, Tasks: tasks, LeftOut: leftOut, Request: q, clock: evidence.StartClock(time.Now())}
 	if q.Overlay != nil {
 		for _, secret := range q.Overlay.Secrets {
-			q.Secrets.Add(secret)
+			q.Host.Secrets.Add(secret)
 		}
 	}
 	if q.Isolated {
@@ -162,22 +162,22 @@ func unselected(all, selected []eval.ResolvedTask) (ids []string) {
 func (j *Job) trials() ([]*plan.Trial, error) {
 	q := j.Request
 	return plan.Plan(j.Eval, j.Tasks, plan.Choices{
-		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Cluster: q.Cluster, Lookup: q.Lookup, Secrets: q.Secrets, Open: j.tellOpen,
-		Lock: j.lock, Platform: defaultPlatform(), Pins: q.Pins, ModelScript: q.ModelScript,
-		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit, Output: q.Output,
+		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Cluster: q.Host.Cluster, Lookup: q.Host.Lookup, Secrets: q.Host.Secrets, Open: j.tellOpen,
+		Lock: j.lock, Platform: defaultPlatform(), Pins: q.Pins, ModelScript: q.Host.ModelScript,
+		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit, Output: q.Host.Output,
 	})
 }
 
 // tellOpen tells once that a variable's value is not secret.
 func (j *Job) tellOpen(variable, why string) {
-	if j.open[variable] || j.Request.Warn == nil {
+	if j.open[variable] || j.Request.Host.Warn == nil {
 		return
 	}
 	if j.open == nil {
 		j.open = map[string]bool{}
 	}
 	j.open[variable] = true
-	j.Request.Warn(errors.New("the value of the variable " + variable + " is not hidden in what is recorded, since " + why +
+	j.Request.Host.Warn(errors.New("the value of the variable " + variable + " is not hidden in what is recorded, since " + why +
 		"; if it is secret, give it to its server under secrets"))
 }
 
@@ -187,7 +187,7 @@ func (j *Job) plan() (err error) {
 	if j.Trials, err = j.trials(); err != nil {
 		return Mistake{err}
 	}
-	if q.Hold != nil && len(j.Trials) != 1 {
+	if q.Host.Hold != nil && len(j.Trials) != 1 {
 		return mistake("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.Trials))
 	}
 	if q.Keyless {
@@ -195,7 +195,7 @@ func (j *Job) plan() (err error) {
 	}
 	for _, t := range j.Trials {
 		if t.Judge != nil {
-			if _, err := q.Connect(*t.Judge); err != nil {
+			if _, err := q.Host.Connect(*t.Judge); err != nil {
 				return err
 			}
 		}
@@ -239,7 +239,7 @@ func Run(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
 // changes nothing in the run directory, except that run.json gets a certificate that prevents
 // the run.
 func (e *execution) execute(ctx context.Context) (Outcome, error) {
-	backend, err := e.Request.Open(ctx, Opening{Run: e.ID, Isolated: e.Request.Isolated, Resume: e.resumed, Trials: e.Trials, AllowWeak: e.Request.AllowWeak})
+	backend, err := e.Request.Host.Open(ctx, Opening{Run: e.ID, Isolated: e.Request.Isolated, Resume: e.resumed, Trials: e.Trials, AllowWeak: e.Request.AllowWeak})
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -270,7 +270,7 @@ func (e *execution) setUp(ctx context.Context, backend sandbox.Backend) error {
 	if err := e.installPackages(ctx, backend); err != nil {
 		return err
 	}
-	if err := e.Request.fetchRepos(ctx, e.Trials); err != nil {
+	if err := e.Request.Host.fetchRepos(ctx, e.Trials); err != nil {
 		return err
 	}
 	if err := e.getImages(ctx, backend); err != nil {
@@ -298,10 +298,10 @@ func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 // readSecrets reads the values of the servers' secrets, and sets them in the trials, if the eval
 // may give away what it does.
 func (j *Job) readSecrets(ctx context.Context) error {
-	if err := j.Request.permit(ctx, j.Eval, j.Trials); err != nil {
+	if err := j.Request.Host.permit(ctx, j.Eval, j.Trials); err != nil {
 		return err
 	}
-	vault, err := openVault(ctx, j.Trials, j.Eval.Dir(), j.Request.Lookup, j.Request.Secrets)
+	vault, err := openVault(ctx, j.Trials, j.Eval.Dir(), j.Request.Host.Lookup, j.Request.Host.Secrets)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -322,14 +322,14 @@ func (j *Job) newRecord(workers int) (Record, error) {
 	if record.Inputs, err = inputsOf(j.Eval, j.Tasks, j.Trials); err != nil {
 		return record, err
 	}
-	if err = record.DropSecretDigests(j.Eval.Path, q.Secrets); err != nil {
+	if err = record.DropSecretDigests(j.Eval.Path, q.Host.Secrets); err != nil {
 		return record, err
 	}
 	record.Started = j.clock.Now()
 	if record.Directory, err = os.Getwd(); err != nil {
 		return record, err
 	}
-	record.ID, record.Waza, record.Build = j.ID, q.Waza, q.Build()
+	record.ID, record.Waza, record.Build = j.ID, q.Host.Waza, q.Host.Build()
 	record.Choices, record.Shard, record.LeftOut = q.Choices, q.Shard, j.LeftOut
 	record.Workers = workers
 	if record.Trials == 0 {
@@ -348,7 +348,7 @@ func (j *Job) installPackages(ctx context.Context, backend sandbox.Backend) erro
 	if err != nil {
 		return err
 	}
-	return install(ctx, backend, j.Trials, lock, keptInLock, j.Request.Say, func(entries []images.Entry) (*images.Lock, error) {
+	return install(ctx, backend, j.Trials, lock, keptInLock, j.Request.Host.Say, func(entries []images.Entry) (*images.Lock, error) {
 		current, err := ReadLock(j.Eval)
 		if err != nil {
 			return nil, err
@@ -361,13 +361,13 @@ func (j *Job) installPackages(ctx context.Context, backend sandbox.Backend) erro
 // getImages gets all images, and adds them and the plan to the record. In a resumed run both
 // must be the same as before.
 func (e *execution) getImages(ctx context.Context, backend sandbox.Backend) error {
-	secrets, record := e.Request.Secrets, &e.record
+	secrets, record := e.Request.Host.Secrets, &e.record
 	planned := planDigest(e.Trials, secrets)
 	if record.Plan != "" && record.Plan != planned {
 		return mistake("the plan of the trials has changed since the run started, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or start a new run", LockPath(e.Eval))
 	}
 	record.Plan = planned
-	if err := backend.Prepare(ctx, plan.Specs(e.Trials), e.Request.Say); err != nil {
+	if err := backend.Prepare(ctx, plan.Specs(e.Trials), e.Request.Host.Say); err != nil {
 		return err
 	}
 	engine, used := backend.Describe(), backend.Images()
@@ -393,7 +393,7 @@ func (e *execution) certify(ctx context.Context, backend sandbox.Backend) (err e
 	if !ok || !defence.Certificate {
 		return nil
 	}
-	e.record.Certificate, err = Certify(ctx, attackable, e.ID, e.Trials[0].Kind(), e.Request.Certificates.Of(e.Request.Build()), e.Request.AllowWeak, e.Request.Say)
+	e.record.Certificate, err = Certify(ctx, attackable, e.ID, e.Trials[0].Kind(), e.Request.Host.Certificates.Of(e.Request.Host.Build()), e.Request.AllowWeak, e.Request.Host.Say)
 	return err
 }
 
@@ -427,7 +427,7 @@ func (e *execution) recordStart() error {
 // runTrials runs the remaining trials, and returns how many trials are completed.
 func (e *execution) runTrials(ctx context.Context, backend sandbox.Backend) (completed int, err error) {
 	q, config := e.Request, e.Eval.Config
-	update, end := q.Watch(ctx, len(e.todo), e.workers)
+	update, end := q.Host.Watch(ctx, len(e.todo), e.workers)
 	defer end()
 	o := Options{
 		Host: q.Host, Dir: e.Dir, Workers: e.workers, Prewarm: q.prewarm(e.workers), Progress: update,
@@ -435,7 +435,7 @@ func (e *execution) runTrials(ctx context.Context, backend sandbox.Backend) (com
 		Hooks: plan.RunHooks(e.Eval.Hooks), Start: q.Start, Weak: e.record.Weak(), Against: e.record.Against,
 	}
 	if q.UpdateSnapshots {
-		o.Snapshots = newSnapshots(e.Eval, e.Tasks, q.Say)
+		o.Snapshots = newSnapshots(e.Eval, e.Tasks, q.Host.Say)
 	}
 	done, err := RunTrials(ctx, backend, e.todo, o)
 	return len(e.left.Kept) + len(done), err

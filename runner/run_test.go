@@ -114,7 +114,7 @@ func TestHold(t *testing.T) {
 					}
 					return nil
 				}
-				o.Hold = func(ctx context.Context, trial *plan.Trial, s sandbox.Sandbox) {
+				o.Host.Hold = func(ctx context.Context, trial *plan.Trial, s sandbox.Sandbox) {
 					held = true
 					if answer, err := callStock(s.(*fakeSandbox), "stock"); err != nil || !strings.Contains(answer, "4.20") {
 						t.Errorf("no server within reach: %q, %v", answer, err)

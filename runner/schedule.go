@@ -31,7 +31,7 @@ type Result struct {
 // Options configures [RunTrials]. Dir, Workers, Progress and the host's Secrets are required;
 // of the host only Say, Warn and what trials need is used.
 type Options struct {
-	Host
+	Host     Host
 	Dir      string // run directory
 	Workers  int    // maximum number of concurrent trials, at least 1
 	Prewarm  int    // maximum number of sandboxes opened in advance
@@ -63,11 +63,11 @@ func (o Options) withDefaults() Options {
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	if o.Say == nil {
-		o.Say = func(string) {}
+	if o.Host.Say == nil {
+		o.Host.Say = func(string) {}
 	}
-	if o.Warn == nil {
-		o.Warn = func(error) {}
+	if o.Host.Warn == nil {
+		o.Host.Warn = func(error) {}
 	}
 	return o
 }
@@ -106,7 +106,7 @@ func RunTrials(ctx context.Context, backend sandbox.Opener, trials []*plan.Trial
 	done, failed := s.runWorkers(ctx, trials)
 	if ctx.Err() == nil {
 		if err := s.runHooks(ctx, o.Hooks.After); err != nil {
-			o.Warn(err)
+			o.Host.Warn(err)
 		}
 	}
 	return done, errors.Join(failed, s.connection.gone(), s.shared.Close(ctx))
@@ -154,11 +154,11 @@ func (s *scheduler) runWorkers(ctx context.Context, trials []*plan.Trial) ([]evi
 // runHooks runs hooks of the run. It fails if a hook with error_on_fail fails.
 func (s *scheduler) runHooks(ctx context.Context, hooks []eval.Hook) error {
 	for _, hook := range hooks {
-		failed, err := trial.HookOnHost(ctx, hook, s.o.Start, s.o.Secrets)
+		failed, err := trial.HookOnHost(ctx, hook, s.o.Start, s.o.Host.Secrets)
 		if err == nil && failed != "" {
 			err = fmt.Errorf("hook %q on the host %s", hook.Command, failed)
 			if !hook.ErrorOnFail {
-				s.o.Warn(err)
+				s.o.Host.Warn(err)
 				err = nil
 			}
 		}
@@ -200,12 +200,12 @@ type progressWriter struct {
 
 // openProgress opens the progress file. If that fails, it warns and returns nil.
 func openProgress(o Options) *progressWriter {
-	log, err := evidence.OpenProgress(o.Dir, o.Secrets)
+	log, err := evidence.OpenProgress(o.Dir, o.Host.Secrets)
 	if err != nil {
-		o.Warn(err)
+		o.Host.Warn(err)
 		return nil
 	}
-	return &progressWriter{log: log, warn: o.Warn}
+	return &progressWriter{log: log, warn: o.Host.Warn}
 }
 
 func (l *progressWriter) add(u Update) {

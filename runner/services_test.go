@@ -47,7 +47,7 @@ func serviceBackend() *fakeBackend {
 func TestServicesStartBeforeTheirServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := serviceBackend(), options(t)
-		o.Secrets.Add("hunter2-and-more")
+		o.Host.Secrets.Add("hunter2-and-more")
 		b.programs["stock/db"] = complains("the password is hunter2-and-more\n", lasts())
 		b.ready = func(context.Context) error { time.Sleep(time.Second); return nil }
 		r := runOne(t, b, serviceTrial(), o)
@@ -98,7 +98,7 @@ func TestServiceIsNotReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, o := serviceBackend(), options(t)
-				o.Secrets.Add("hunter2-and-more")
+				o.Host.Secrets.Add("hunter2-and-more")
 				test.change(b)
 				r := runOne(t, b, serviceTrial(), o)
 				wantOutcome(t, r, evidence.ClassInfra, test.want)

@@ -101,8 +101,8 @@ func TestChecksOfRemovedSecrets(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b, o, trial := testBackend(), options(t), testTrial(1)
-			o.Secrets = &secret.Set{}
-			o.Secrets.Add(leaked, "stock/TOKEN")
+			o.Host.Secrets = &secret.Set{}
+			o.Host.Secrets.Add(leaked, "stock/TOKEN")
 			trial.Agent.Executor, trial.Agent.Transcript = "script", plan.TranscriptPath
 			trial.Graders = nil
 			for _, test := range tests {

@@ -138,7 +138,7 @@ func TestStateOfAServerThatIsGone(t *testing.T) {
 // Secrets are redacted in the answers of servers' steps, and a check of such an answer is an error.
 func TestStepsAreRedacted(t *testing.T) {
 	o := options(t)
-	o.Secrets.Add("process-two")
+	o.Host.Secrets.Add("process-two")
 	b := testBackend()
 	b.programs["stock"] = stockServer("it is process-two", "")
 	b.programs[sandbox.Agent] = ends(0)

@@ -130,7 +130,7 @@ func TestFinalOutputInTheTranscript(t *testing.T) {
 func TestAgentTellsSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := testBackend(), options(t)
-		o.Secrets = testSet()
+		o.Host.Secrets = testSet()
 		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 			line, _ := json.Marshal(map[string]string{"did": "start", "n": "1", "tool": "say", "with": `{"x":"\u0068unter2-and-more"}`})
 			p.container.write(sandbox.WorkspaceDir+"/events.jsonl", fakeFile{content: string(line) + "\n"})

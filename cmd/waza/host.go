@@ -50,8 +50,7 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 	}
 	secrets := &secret.Set{}
 	h := runner.Host{
-		Host: trial.Host{Secrets: secrets, Connect: newJudges(s, secrets).connect},
-		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Certificates: certificateCache(), Output: outputFiles(s.stdout, s.stderr),
+		Secrets: secrets, Connect: newJudges(s, secrets).connect, Waza: s.version, Build: s.buildID, Lookup: s.lookup, Certificates: certificateCache(), Output: outputFiles(s.stdout, s.stderr),
 		CheckScript: script.Check, CheckModelScript: checkModelScript,
 		Notice: s.warnOnce, Warn: s.warn, Work: work,
 		Say: func(what string) {

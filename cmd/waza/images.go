@@ -189,7 +189,7 @@ func getImages(ctx context.Context, s *state, c *cli.Command, argument string) e
 	}
 	for _, need := range plan.NeededImages(job.Trials) {
 		if need.Image != "" {
-			fmt.Fprintln(s.stdout, job.Request.Secrets.String(need.Image))
+			fmt.Fprintln(s.stdout, job.Request.Host.Secrets.String(need.Image))
 		}
 	}
 	return withExitCode(backend.Close(context.WithoutCancel(ctx)))

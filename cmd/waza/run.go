@@ -196,7 +196,7 @@ func (o runOptions) outputOf(j *runner.Job) runOutput {
 // printPlan prints the plan of each trial.
 func printPlan(s *state, j *runner.Job) error {
 	for _, t := range j.Trials {
-		if _, err := fmt.Fprintln(s.stdout, text.InertLines(j.Request.Secrets.String(t.String()))); err != nil {
+		if _, err := fmt.Fprintln(s.stdout, text.InertLines(j.Request.Host.Secrets.String(t.String()))); err != nil {
 			return err
 		}
 	}

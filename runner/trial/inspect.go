@@ -41,7 +41,7 @@ func Inspect(ctx context.Context, backend sandbox.Opener, t *plan.Trial, dir evi
 	if err != nil {
 		return found, record, err
 	}
-	r, err := newRecording(t, rec, Options{Host: Host{Secrets: o.Secrets}, Backend: backend, Weak: o.Weak})
+	r, err := newRecording(t, rec, Options{Secrets: o.Secrets, Backend: backend, Weak: o.Weak})
 	if err != nil {
 		return found, record, errors.Join(err, rec.Close())
 	}

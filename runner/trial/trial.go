@@ -30,8 +30,9 @@ const (
 	collectTimeout = 2 * time.Minute
 )
 
-// Host is what trials need of the program that runs them. Secrets is required.
-type Host struct {
+// Options configures one trial. Backend, Secrets, Entered and Called are required.
+type Options struct {
+	Backend sandbox.Opener
 	Secrets *secret.Set // values to redact in everything that is written
 	// Connect returns the judge for graders; required if the trial has a judge.
 	Connect func(evidence.Judge) (Judge, error)
@@ -40,12 +41,6 @@ type Host struct {
 	// Hold is called with a trial's sandbox when its evidence is complete. The sandbox is kept
 	// until Hold returns. May be nil.
 	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
-}
-
-// Options configures one trial. Backend, Entered and Called are required.
-type Options struct {
-	Host
-	Backend sandbox.Opener
 	// Entered is called when the trial enters a phase. Called is called when the agent calls a
 	// tool and when the call is answered.
 	Entered func(evidence.Phase)

@@ -87,7 +87,7 @@ func (b *bench) withAttacker(ctx context.Context, kind string, use func(context.
 	go func() {
 		defer close(ended)
 		o := runner.Options{Dir: dir, Workers: 1, Progress: func(runner.Update) {}}
-		o.Secrets = b.secrets
+		o.Host.Secrets = b.secrets
 		_, err := runner.RunTrials(attacking, b.backend, []*plan.Trial{attack}, o)
 		cancel(errors.Join(errors.New("the attacker ended"), err)) // later measurements are invalid
 	}()

@@ -102,7 +102,7 @@ func (b *bench) trialsOf(ctx context.Context, trial *plan.Trial, count, workers 
 	var held error
 	o := runner.Options{Workers: workers, Progress: func(runner.Update) {}}
 	if hold != nil {
-		o.Hold = func(ctx context.Context, t *plan.Trial, _ sandbox.Sandbox) { held = hold(ctx, t) }
+		o.Host.Hold = func(ctx context.Context, t *plan.Trial, _ sandbox.Sandbox) { held = hold(ctx, t) }
 	}
 	out, err := b.runTrials(ctx, trial, count, o)
 	return out, errors.Join(err, held)
@@ -121,7 +121,7 @@ func (b *bench) runTrials(ctx context.Context, trial *plan.Trial, count int, o r
 		one.Number = b.trials
 		trials[i] = &one
 	}
-	o.Dir, o.Secrets = dir, b.secrets
+	o.Dir, o.Host.Secrets = dir, b.secrets
 	began := time.Now()
 	dirs, err := runner.RunTrials(ctx, b.backend, trials, o)
 	out := outcome{took: time.Since(began), dirs: dirs}
