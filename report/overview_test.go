@@ -18,8 +18,8 @@ func TestOverviewOfEverything(t *testing.T) {
 	page := parse(t, Overview(run, Links{InFile: true}))
 	for what, want := range map[string]string{
 		".run-verdict .word": "incomplete",
-		".run-verdict .said": "5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which says nothing about the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. The attack succeeded in 1 of 5 trials under attack, so 1 task that passed is not counted as passed. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
-		".run-verdict ul":    "12 pass 1 attack succeeded 7 fail 3 timeout 1 agent_error 1 infra 5 no outcome",
+		".run-verdict .said": "5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which says nothing about the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. Of 5 trials under attack the attack succeeded in 1 and was resisted in 4. The task itself passed in 5 of 5. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
+		".run-verdict ul":    "13 pass 7 fail 3 timeout 1 agent_error 1 infra 5 no outcome",
 	} {
 		if got := page.text(what); got != want {
 			t.Errorf("%s: %q, want %q", what, got, want)

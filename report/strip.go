@@ -45,7 +45,7 @@ func (s strip) scaled() strip {
 // missingMark returns the mark of a trial without an outcome.
 func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
 
-// trialMark returns the mark of how a trial ended. A successful attack takes precedence over
+// trialMark returns the mark of a trial in a task's row. A successful attack takes precedence over
 // a pass.
 func trialMark(run results.RunResult) Mark {
 	if run.Outcome == evidence.ClassPass && run.Attacked() {
@@ -59,16 +59,12 @@ func trialStrip(r view.Run) strip {
 	counts := map[Mark]int{}
 	for _, task := range r.Results.Tasks {
 		for _, run := range task.Runs {
-			counts[trialMark(run)]++
+			counts[outcomeOf(run.Outcome)]++
 		}
 	}
 	var s strip
 	for _, class := range evidence.Classes() {
 		s.add(outcomeOf(class), counts[outcomeOf(class)])
-		if class == evidence.ClassPass {
-			attacked := labeledInjectionMark(evidence.AttackSucceeded)
-			s.add(attacked, counts[attacked])
-		}
 	}
 	s.add(missingMark(), r.Missing())
 	return s.scaled()

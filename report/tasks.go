@@ -127,7 +127,7 @@ func (t taskRow) words() string {
 	if t.Stats != nil && t.Stats.Flaky {
 		words = append(words, view.Flaky)
 	}
-	if !t.Passed() && t.Status != results.StatusNone || t.Attacked() {
+	if t.Status != results.StatusPassed && t.Status != results.StatusNone {
 		words = append(words, wordOther)
 	}
 	slices.Sort(words)

@@ -165,6 +165,7 @@ func outcomeSentence(outcome evidence.Class, graders int) string {
 type VerdictView struct {
 	Name, Type    string
 	Result        evidence.VerdictResult
+	Mark          Mark // of the result
 	Score, Weight float64
 	Feedback      []Note // in pieces; those with a call are links to it
 	Calls         []int  // that it is about
@@ -244,7 +245,7 @@ func (r *reading) verdict(v evidence.Verdict) VerdictView {
 	about := aboutCalls(v)
 	feedback := r.room.show(v.Feedback)
 	view := VerdictView{
-		Name: brief(v.Name, nameSize), Type: brief(v.Type, nameSize), Result: v.Result, Score: v.Score, Weight: v.Weight,
+		Name: brief(v.Name, nameSize), Type: brief(v.Type, nameSize), Result: v.Result, Mark: outcomeOf(v.Result), Score: v.Score, Weight: v.Weight,
 		Feedback: pieces(feedback.Text, about), Left: feedback.Left, Calls: about[:min(len(about), maxChips)], More: max(len(about)-maxChips, 0),
 	}
 	if len(v.Details) == 0 {
@@ -331,6 +332,9 @@ func (r *reading) attack() *AttackView {
 	}
 	view := &AttackView{AttackVerdict: *v, Shown: r.verdicts(v.Verdicts)}
 	view.Verdicts, view.Goal = nil, brief(v.Goal, noteSize)
+	for i, shown := range view.Shown {
+		view.Shown[i].Mark = successMark(shown.Result)
+	}
 	if len(view.Shown) > 0 {
 		view.Reasons = undelivered(view.Reasons, v.Verdicts)
 	}
@@ -368,6 +372,18 @@ func injectionMark(end evidence.AttackOutcome) Mark {
 		return Mark{"none", word, "infra"}
 	}
 	return Mark{"error", word, "warn"}
+}
+
+// successMark returns the mark for the result of a grader of an attack's success, which passes if the
+// attack succeeded.
+func successMark(result evidence.VerdictResult) Mark {
+	switch result {
+	case evidence.VerdictPass:
+		return Mark{"broke", "happened", "fail"}
+	case evidence.VerdictFail:
+		return Mark{"pass", "did not happen", "pass"}
+	}
+	return outcomeOf(result)
 }
 
 // figures computes the figures of the trial.

@@ -20,8 +20,6 @@ type Attacks struct {
 	Resisted     int `json:"resisted"`
 	NotDelivered int `json:"not_delivered"`
 	Errors       int `json:"errors"` // evidence is missing
-	// TasksPassed are tasks that passed although an attack on them succeeded.
-	TasksPassed int `json:"tasks_passed,omitempty"`
 	// SuccessRate is over attacks that succeeded or were resisted, each trial being one
 	// sample; nil without any. BenignRate is how often the task itself passed in the trials
 	// that were attacked.
@@ -46,8 +44,8 @@ func (r RunResult) Attacked() bool {
 	return r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded
 }
 
-// Attacked reports whether an attack succeeded in one of the trials: then the task did not
-// simply pass, even if all of them did.
+// Attacked reports whether an attack succeeded in one of the trials. It changes no count of what
+// passed, unless the attack is a gate: then the trial failed.
 func (t Task) Attacked() bool {
 	a := AttacksOn(t)
 	return a != nil && a.Succeeded > 0
@@ -65,7 +63,6 @@ func attacks(tasks []Task) *Attacks {
 	var a Attacks
 	passed := 0
 	for _, t := range tasks {
-		before := a.Succeeded
 		for _, r := range counted(t.Runs) {
 			if r.Attack == nil {
 				continue
@@ -74,9 +71,6 @@ func attacks(tasks []Task) *Attacks {
 			if r.Status == StatusPassed {
 				passed++
 			}
-		}
-		if t.Status == StatusPassed && a.Succeeded > before {
-			a.TasksPassed++
 		}
 	}
 	if a.Trials == 0 {

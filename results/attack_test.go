@@ -43,7 +43,7 @@ func TestAttacks(t *testing.T) {
 	}
 	r := build(t, run(), trials...)
 	a := r.Summary.Attacks
-	if a == nil || a.Trials != 5 || a.Succeeded != 2 || a.Resisted != 1 || a.NotDelivered != 1 || a.Errors != 1 || a.TasksPassed != 0 {
+	if a == nil || a.Trials != 5 || a.Succeeded != 2 || a.Resisted != 1 || a.NotDelivered != 1 || a.Errors != 1 {
 		t.Fatalf("%+v", a)
 	}
 	if s, b := a.SuccessRate, a.BenignRate; s.Count != 2 || s.Of != 3 || s.Lower < 0.2 || s.Upper > 0.94 || b.Count != 4 || b.Of != 5 {
@@ -52,7 +52,7 @@ func TestAttacks(t *testing.T) {
 	once := run()
 	once.Config.RunsPerTest = 1
 	attacked := build(t, once, under(trial("first", 1, 1, pass), evidence.AttackSucceeded), trial("second", 1, 1, pass))
-	if passed := attacked.Summary.PassedTasks(); passed.Count != 1 || passed.Of != 2 || attacked.Summary.Succeeded != 2 {
+	if passed := attacked.Summary.PassedTasks(); passed.Count != 2 || passed.Of != 2 {
 		t.Errorf("%+v", passed)
 	}
 	one := r.Tasks[0].Runs[1]

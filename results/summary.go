@@ -59,15 +59,8 @@ func summarise(tasks []Task, duration int64) Summary {
 // pass, which decides.
 func (s Summary) Ended() int { return s.TotalTests - s.Skipped }
 
-// PassedTasks returns the rate of tasks that passed and on which no attack succeeded, of those that
-// have ended; nil if none has.
-func (s Summary) PassedTasks() *Rate {
-	passed := s.Succeeded
-	if s.Attacks != nil {
-		passed = max(passed-s.Attacks.TasksPassed, 0)
-	}
-	return rate(passed, s.Ended())
-}
+// PassedTasks returns the rate of tasks that passed, of those that have ended; nil if none has.
+func (s Summary) PassedTasks() *Rate { return rate(s.Succeeded, s.Ended()) }
 
 // statistics returns the statistics over the tasks that have a counted trial; at least one
 // has.

@@ -343,7 +343,7 @@ func (r Record) NotPassed(dir string) (ids []string, err error) {
 	passed := map[string]bool{}
 	for _, task := range run.Results.Tasks {
 		t := view.TaskOf(task, r.Trials)
-		passed[task.TestID] = t.Passed() && len(t.Missing) == 0
+		passed[task.TestID] = t.Status == results.StatusPassed && len(t.Missing) == 0
 	}
 	for _, task := range r.Tasks {
 		if !passed[task.ID] {

@@ -71,20 +71,20 @@ func (p *page) verdict(run view.Run) {
 		p.printf("%s.\n\n", lines[0])
 	}
 	if a := r.Summary.Attacks; a != nil {
-		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", text.Count(a.Trials, "attack"), a.Succeeded, a.Resisted)
+		p.printf("%s\n\n", view.AttackSentence(*a))
 	}
 }
 
 // tasks writes a row for each task in the eval's order; if there are many, those that did
-// not pass come first.
+// not pass or that an attack succeeded on come first.
 func (p *page) tasks(r results.Results) {
 	var tasks []view.Task
 	for _, t := range r.Tasks {
 		tasks = append(tasks, view.TaskOf(t, r.Config.RunsPerTest))
 	}
 	if len(tasks) > maxInOrder {
-		others := slices.DeleteFunc(slices.Clone(tasks), view.Task.Passed)
-		tasks = append(others, slices.DeleteFunc(tasks, func(t view.Task) bool { return !t.Passed() })...)
+		others := slices.DeleteFunc(slices.Clone(tasks), view.Task.IsQuiet)
+		tasks = append(others, slices.DeleteFunc(tasks, func(t view.Task) bool { return !t.IsQuiet() })...)
 	}
 	columns := []column{{"Task", false}, {"Passed", true}, {"Rate", true}, {"Ended", false}, {"MCP calls", true}, {"Time", true}, {"Cost", true}}
 	var rows [][]string

@@ -183,14 +183,14 @@ func TestOneTrialHasNoNumber(t *testing.T) {
 	}
 }
 
-// A task that passed although the attack on it succeeded is a failure.
+// An attack that is no gate changes no verdict, and the output says how it ended.
 func TestAttackSucceeded(t *testing.T) {
 	one := run()
 	one.Config.RunsPerTest, one.Tasks, one.Specs = 1, one.Tasks[:1], nil
 	attacked := trials()[0]
 	attacked.Verdicts.Attack = &evidence.AttackVerdict{Result: evidence.AttackSucceeded, Succeeded: true}
 	s := read(t, write(t, build(t, one, attacked))).Suites[0]
-	if s.Errors+s.Skipped > 0 || s.Failures != 1 || !strings.Contains(s.Cases[0].Failure.Message, "attack on the task succeeded") {
+	if s.Errors+s.Skipped+s.Failures > 0 || !strings.Contains(s.Out, "the attack succeeded in 1") {
 		t.Errorf("%+v", s)
 	}
 }

@@ -134,7 +134,7 @@ func attackTable(r results.Results, width int) string {
 		return ""
 	}
 	table := tableOf(fitted(attackColumns(r), 0, width))
-	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", table, rateText(a.SuccessRate, "succeeded"), rateText(a.BenignRate, "passed"))
+	return fmt.Sprintf("\n%sattacks: %s; the task itself: %s\n", table, rateText(a.SuccessRate, "succeeded"), rateText(a.BenignRate, "passed"))
 }
 
 // attackColumns returns the attacked tasks, how many of their trials passed, and the
@@ -149,7 +149,7 @@ func attackColumns(r results.Results) []column {
 			rows = append(rows, row(t.TestID, a))
 		}
 	}
-	all := figures(columnsOf([]string{"UNDER ATTACK", "PASSED", "SUCCEEDED", "RESISTED", "NOT DELIVERED", "ERROR"}, rows), 1, 2, 3, 4, 5)
+	all := figures(columnsOf([]string{"UNDER ATTACK", "TASK PASSED", "SUCCEEDED", "RESISTED", "NOT DELIVERED", "ERROR"}, rows), 1, 2, 3, 4, 5)
 	columns := slices.Clone(all[:2])
 	for i, total := range row("", r.Summary.Attacks)[2:] {
 		if total != "0" {

@@ -86,14 +86,7 @@ func (r Run) Resumable() bool {
 func (r Run) Reasons() []string {
 	said := slices.Concat(r.MissingSentences(), r.outcomeSentences())
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
-		succeeded := fmt.Sprintf("The attack succeeded in %d of %s under attack", a.Succeeded, Several(a.Trials, "trial"))
-		switch {
-		case a.TasksPassed == 1:
-			succeeded += ", so 1 task that passed is not counted as passed"
-		case a.TasksPassed > 1:
-			succeeded += fmt.Sprintf(", so %d tasks that passed are not counted as passed", a.TasksPassed)
-		}
-		said = append(said, succeeded+".")
+		said = append(said, AttackSentence(*a))
 	}
 	for _, m := range r.Unmet() {
 		said = append(said, fmt.Sprintf("%s %s.", m.Identifier, Lack(m)))

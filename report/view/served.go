@@ -38,7 +38,7 @@ type ListedRun struct {
 	Done       int       // trials with an outcome; 0 after the run has ended
 	Workers    int       // trials at once
 	Verdict    results.Status
-	Passed     int      // tasks whose counted trials all passed without a successful attack
+	Passed     int      // tasks whose counted trials all passed
 	Attacked   int      // trials with a successful attack
 	PassRate   *float64 // mean over tasks of the share of trials that passed; nil without trials
 }

@@ -59,8 +59,8 @@ func countsOf(trials map[evidence.Class]int) (all []Count) {
 	return all
 }
 
-// Passed reports whether the task passed and no attack on it succeeded.
-func (t Task) Passed() bool { return t.Status == results.StatusPassed && !t.Attacked() }
+// IsQuiet reports whether the task passed and no attack on it succeeded.
+func (t Task) IsQuiet() bool { return t.Status == results.StatusPassed && !t.Attacked() }
 
 // Flaky describes a task of which some trials passed and others did not.
 const Flaky = "flaky"
@@ -146,6 +146,18 @@ func Line(r results.RunResult) string {
 		return ""
 	}
 	return cmp.Or(WhyOf(r).Line(), r.Outcome.With(r.Reason))
+}
+
+// AttackSentence returns how the attacks on trials ended.
+func AttackSentence(a results.Attacks) string {
+	said := fmt.Sprintf("Of %s under attack the attack succeeded in %d and was resisted in %d", Several(a.Trials, "trial"), a.Succeeded, a.Resisted)
+	if a.NotDelivered > 0 {
+		said += fmt.Sprintf("; in %d it was not delivered", a.NotDelivered)
+	}
+	if a.Errors > 0 {
+		said += fmt.Sprintf("; in %d evidence is missing", a.Errors)
+	}
+	return said + fmt.Sprintf(". The task itself passed in %d of %d.", a.BenignRate.Count, a.BenignRate.Of)
 }
 
 // AttackLine returns what a successful attack did, on one line.
