@@ -2,7 +2,7 @@
 // of Ant's JUnit tasks, the strictest in use, and so under Jenkins' own.
 //
 // A run is one suite and each task a case, named as in waza. A case is passed, or a failure
-// if graders failed a trial or the attack on the task succeeded, an error if there is no
+// if graders failed a trial, an error if there is no
 // verdict on the agent's work or it was not completed, or skipped if a trial did not run. A
 // trial that ended as infra is an error, not skipped: it does not count in the verdict, but a
 // pipeline that shows it as skipped would be green without an outcome. A metric with a
