@@ -130,7 +130,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 	r, dir := newRecorder(t, secrets)
 	r.Frame(Frame{Raw: []byte(`{"k":"s3cret\"value"}`)})
 	r.Event(Event{Kind: "x", Message: `got s3cret"value`})
-	log, err := r.ServerLog("s")
+	log, err := r.ServerLog("s", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func endLine(file *os.File) error {
 // Append writes p as a line with the current time. Of its message it writes the first line,
 // without secrets.
 func (l *ProgressLog) Append(p Progress) error {
-	p.Message, _ = l.secrets.Cut(text.Shorten(text.FirstLine(p.Message), maxProgressMessage))
+	p.Message = text.Shorten(text.FirstLine(l.secrets.String(p.Message)), maxProgressMessage)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.Time = l.clock.Now()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence/secret"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/files"
 )
@@ -133,13 +134,13 @@ func (r *Recorder) Lost() map[string]error {
 	return maps.Clone(r.lost)
 }
 
-// Event records e with the current time. Untrusted texts in it may have been shortened with
-// [text.Shorten].
+// Event records e with the current time. What it quotes of others may have been cut, as described at
+// [secret.Set.Cut].
 func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.Time = r.clock.Now()
-	line, found, err := cleanLine(e, r.secrets.CutJSON)
+	line, found, err := cleanLine(e, r.cut)
 	r.noteRedactedLocked(EventsFile, found, nil, nil)
 	if err == nil {
 		_, err = r.files[EventsFile].Write(line)
@@ -176,7 +177,7 @@ func (r *Recorder) Observed(all []Observed) error {
 	for _, o := range all {
 		var made []byte
 		var found secret.Found
-		if made, found, err = cleanLine(o, r.secrets.CutJSON); err != nil {
+		if made, found, err = cleanLine(o, r.cut); err != nil {
 			break
 		}
 		r.noteRedacted(ObservedFile, found, nil, nil)
@@ -222,6 +223,9 @@ func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent, offset int,
 	return out.Write(line)
 }
 
+// cut replaces secrets in a document whose texts may have been cut before.
+func (r *Recorder) cut(doc []byte) ([]byte, secret.Found) { return r.secrets.Cut(doc, true) }
+
 // cleanLine returns v as a line of JSON without secrets, and what was replaced.
 func cleanLine(v any, clean func([]byte) ([]byte, secret.Found)) ([]byte, secret.Found, error) {
 	made, err := Marshal(v)
@@ -257,19 +261,34 @@ func (f recordedFile) Write(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (f recordedFile) Close() error { return f.rec.note(f.file.Close()) }
 
-// Text creates a file of the trial for text, from which secrets are removed.
-func (r *Recorder) Text(name string) (io.WriteCloser, error) {
+// Text creates a file of the trial for text, from which secrets are removed before kept limits it: Text makes the
+// file its W. If kept is nil, there is no limit.
+func (r *Recorder) Text(name string, kept *bounded.Head) (io.WriteCloser, error) {
 	file, err := r.Raw(name)
 	if err != nil {
 		return nil, err
 	}
-	out := secret.NewWriter(r.secrets, file)
+	limited := file
+	if kept != nil {
+		kept.W = file
+		limited = limitedFile{kept, file}
+	}
+	out := secret.NewWriter(r.secrets, limited)
 	return redactedFile{out, func() {
 		var marks secret.Marks
 		found := out.Found()
+		if kept != nil {
+			found.Where = secret.First(found.Where, kept.Limit)
+		}
 		marks.Add("", false, found.Where...)
 		r.noteRedacted(filepath.ToSlash(name), found, marks, nil)
 	}}, nil
+}
+
+// limitedFile is a file that holds what a limit lets through.
+type limitedFile struct {
+	io.Writer
+	io.Closer
 }
 
 // Tree creates a file of the trial for a tar archive, in which secrets are replaced by
@@ -297,13 +316,13 @@ func (f redactedFile) Close() error {
 }
 
 // ServerLog creates the file for the stderr of a server.
-func (r *Recorder) ServerLog(name string) (io.WriteCloser, error) {
-	return r.Text(filepath.Join(ServersDir, name+".stderr"))
+func (r *Recorder) ServerLog(name string, kept *bounded.Head) (io.WriteCloser, error) {
+	return r.Text(filepath.Join(ServersDir, name+".stderr"), kept)
 }
 
 // ServiceLog creates the file for the stdout or stderr of a server's service.
-func (r *Recorder) ServiceLog(server, service, stream string) (io.WriteCloser, error) {
-	return r.Text(filepath.Join(ServersDir, server+"."+service+"."+stream))
+func (r *Recorder) ServiceLog(server, service, stream string, kept *bounded.Head) (io.WriteCloser, error) {
+	return r.Text(filepath.Join(ServersDir, server+"."+service+"."+stream), kept)
 }
 
 // Clean writes a text or a JSON document to w with secrets replaced.

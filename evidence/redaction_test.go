@@ -44,7 +44,7 @@ func TestRedacted(t *testing.T) {
 	if err := errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "notes", Size: int64(len(secret))}), write(w, secret), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	log, errLog := r.ServerLog("it")
+	log, errLog := r.ServerLog("it", nil)
 	out, errTree := r.Tree(WorkspaceFile)
 	reported, errReported := r.Raw(TranscriptFile)
 	_, errEvent := r.WriteTranscript(reported, TranscriptEvent{Type: "assistant.message", Content: secret}, 0, nil)

@@ -36,7 +36,8 @@ type Step struct {
 func (s Step) Cleaned(secrets *secret.Set) (Step, secret.Found) {
 	answer, found := secrets.JSON(s.Answer)
 	failure, inError := secrets.Bytes([]byte(s.Error))
-	s.Answer, s.Error, s.Spans = answer, string(failure), found.Where
+	s.Answer, s.Error, s.Spans = answer, string(failure), append(slices.Clip(s.Spans), found.Where...)
+	slices.SortFunc(s.Spans, func(a, b secret.Span) int { return a.At - b.At })
 	found.Add(inError)
 	return s, found
 }
@@ -65,6 +66,8 @@ type ProgramAnswer struct {
 	Broke      string           `json:"broke,omitempty"`    // how it broke its container, which ended it
 	Stdout     Output           `json:"stdout"`
 	Stderr     Output           `json:"stderr"`
+
+	Replaced []secret.Span `json:"-"` // where secrets were replaced in one of the outputs before it was cut
 }
 
 // OutOfMemory reports whether the kernel killed a process of the program because memory ran

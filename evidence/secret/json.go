@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/text"
 )
 
 // JSON is like [Set.Bytes] for a JSON document, which stays one: it changes only strings, and
@@ -44,26 +43,6 @@ func (s *Set) WriteJSON(w io.Writer, doc []byte) (Found, error) {
 	}
 	_, err := w.Write(doc[at:])
 	return found, err
-}
-
-// CutJSON is like JSON for a document whose strings may have been shortened, as described at
-// [Set.Cut].
-func (s *Set) CutJSON(doc []byte) ([]byte, Found) {
-	out, found := s.JSON(doc)
-	f := s.find()
-	if f == nil || !bytes.Contains(out, []byte(text.Ellipsis)) {
-		return out, found
-	}
-	out = bytes.Clone(out)
-	for rest := out; ; {
-		i := bytes.IndexByte(rest, '"')
-		if i < 0 {
-			return out, found
-		}
-		end := i + jsontext.StringLength(rest[i:])
-		f.coverBegun(rest[i+1:end-1], true)
-		rest = rest[end:]
-	}
 }
 
 // jsonSpan is a span in a document.

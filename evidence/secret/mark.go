@@ -42,7 +42,7 @@ func (m Marks) Spans(in string, name bool) (spans []Span) {
 // Names returns the spans of those names that may have been name before secrets were replaced in them.
 func (m Marks) Names(name string) (spans []Span) {
 	for _, one := range m {
-		if one.isRest() || one.Name && mayBe(one.In, name) {
+		if one.isRest() || one.Name && MayBe(one.In, name) {
 			spans = append(spans, one.Span)
 		}
 	}
@@ -93,8 +93,8 @@ func Within(doc []byte, spans []Span, path ...string) map[string][]string {
 	return names
 }
 
-// mayBe reports whether a text in which secrets were replaced may have been text.
-func mayBe(marked, text string) bool {
+// MayBe reports whether a text in which secrets were replaced may have been text.
+func MayBe(marked, text string) bool {
 	if len(marked) != len(text) {
 		return false
 	}

@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -187,6 +188,17 @@ func Kept(text string, of []Span) (spans []Span) {
 	return found.Where
 }
 
+// First returns the spans, or what is left of them, in the first size bytes of a text.
+func First(spans []Span, size int64) (first []Span) {
+	for _, p := range spans {
+		if room := size - int64(p.At); room > 0 {
+			p.Bytes = int(min(int64(p.Bytes), room))
+			first = append(first, p)
+		}
+	}
+	return first
+}
+
 // spans returns the spans of all secrets in b, in order. Secrets that overlap are one span, with
 // the names of the first. If quoted is set, b is the inside of JSON strings.
 func (s *secrets) spans(b []byte, quoted bool) (all []Span) {
@@ -250,23 +262,42 @@ func (s *Set) String(text string) string {
 	return string(clean)
 }
 
-// Cut is like [Set.Bytes] for a shortened text: it also replaces what may be the beginning of a
-// secret before an ellipsis. That is not counted, since it is rarely a secret.
-func (s *Set) Cut(shortened string) (string, Found) {
-	clean, found := s.Bytes([]byte(shortened))
-	if !bytes.Contains(clean, []byte(text.Ellipsis)) {
-		return string(clean), found
+// Cut is like [Set.JSON] if doc is one, and like [Set.Bytes] otherwise, for texts that were cut before their
+// secrets could be replaced: it also replaces what may be the beginning of a secret before an ellipsis. That is
+// not counted, since it is rarely a secret.
+//
+// Whatever else waza cuts, it cuts after secrets were replaced. Two kinds of texts are cut where nobody knows
+// them: what guests report of programs, since a guest must not hold others' secrets; and what an error or an
+// event quotes of a message, since readers of messages, which agents use too, know of no secrets, and the quote
+// must not be as large as the message.
+func (s *Set) Cut(doc []byte, isJSON bool) ([]byte, Found) {
+	clean := s.Bytes
+	if isJSON {
+		clean = s.JSON
 	}
-	clean = bytes.Clone(clean)
-	s.find().coverBegun(clean, false)
-	return string(clean), found
+	out, found := clean(doc)
+	f := s.find()
+	if f == nil || !bytes.Contains(out, []byte(text.Ellipsis)) {
+		return out, found
+	}
+	out = bytes.Clone(out)
+	if !isJSON {
+		f.coverBegun(out, false)
+		return out, found
+	}
+	for rest := out; ; {
+		i := bytes.IndexByte(rest, '"')
+		if i < 0 {
+			return out, found
+		}
+		end := i + jsontext.StringLength(rest[i:])
+		f.coverBegun(rest[i+1:end-1], true)
+		rest = rest[end:]
+	}
 }
 
 // coverBegun replaces what may be the beginning of a secret before an ellipsis.
 func (s *secrets) coverBegun(b []byte, quoted bool) {
-	if s == nil {
-		return
-	}
 	for {
 		part, rest, more := bytes.Cut(b, []byte(text.Ellipsis))
 		if !more {

@@ -11,7 +11,8 @@ import (
 
 // Writer redacts a stream with the same result as [Set.Bytes] for the whole, however it is
 // divided into writes. It buffers what may be the beginning of a secret. Close flushes the
-// buffer and closes the underlying writer.
+// buffer and closes the underlying writer. Once the underlying writer has failed, for example
+// because it is full, Write returns its error and searches no more.
 type Writer struct {
 	set *Set
 	out io.WriteCloser
@@ -25,6 +26,7 @@ type Writer struct {
 	ahead   []match  // guarded by mu
 	covered int      // offset up to which bytes belong to counted secrets; guarded by mu
 	found   Found    // guarded by mu
+	failed  error    // of out; guarded by mu
 }
 
 // NewWriter returns a Writer that writes redacted bytes to out.
@@ -43,6 +45,9 @@ func (w *Writer) Found() Found {
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.failed != nil {
+		return 0, w.failed
+	}
 	if now := w.set.find(); now != w.secrets { // secrets were added
 		w.secrets, w.ahead = now, nil
 		w.covered, w.before, w.at = max(0, w.covered-w.at), w.before+w.at, 0
@@ -51,7 +56,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 	if w.matcher == nil {
 		w.before += len(p)
-		return w.out.Write(p)
+		n, err := w.out.Write(p)
+		w.failed = err
+		return n, err
 	}
 	w.held = append(w.held, p...)
 	w.matcher.write(p)
@@ -65,7 +72,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.matcher == nil {
+	if w.matcher == nil || w.failed != nil {
 		return w.out.Close()
 	}
 	w.matcher.end()
@@ -96,10 +103,10 @@ func (w *Writer) flushLocked(to int) error {
 	if len(done) == 0 {
 		return nil
 	}
-	_, err := w.out.Write(done)
+	_, w.failed = w.out.Write(done)
 	w.at = to
 	w.held = append(w.held[:0], w.held[len(done):]...)
-	return err
+	return w.failed
 }
 
 // coverLocked replaces the bytes of done that are before an offset.

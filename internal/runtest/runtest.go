@@ -189,7 +189,7 @@ func (t *Trial) Grade(name, kind, config string) {
 
 // Write writes a file of the trial, such as [evidence.StderrFile].
 func (t *Trial) Write(name, content string) {
-	file, err := t.Text(name)
+	file, err := t.Text(name, nil)
 	if err == nil {
 		_, err = file.Write([]byte(content))
 	}

@@ -156,20 +156,6 @@ func TestAnswersNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-func TestStderrFlood(t *testing.T) {
-	t.Parallel()
-	within := quick()
-	within.stderr = 100 << 10
-	b := scriptedBench(t, within, 0)
-	if r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"flood","params":{"size":4000000}}`); !strings.Contains(r.body, `"id":1`) {
-		t.Errorf("got %q", r.body)
-	}
-	b.rec.event(t, "limit")
-	if n := len(b.stderr.String()); n != 100<<10 {
-		t.Errorf("%d bytes kept", n)
-	}
-}
-
 func TestLineOverTheLimitEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	within := quick()

@@ -36,14 +36,14 @@ func quick() limits { return unhurried(limits{grace: 300 * time.Millisecond}) }
 // limits are those of a proxy, and of each of its servers that has none.
 type limits struct {
 	proxy.Limits
-	message, stderr, frames, traffic int64
-	grace                            time.Duration
+	message, frames, traffic int64
+	grace                    time.Duration
 }
 
 // of returns a server within the limits.
 func (l limits) of(s proxy.Server) proxy.Server {
-	s.Message, s.StderrLimit = cmp.Or(s.Message, l.message), cmp.Or(s.StderrLimit, l.stderr)
-	s.Frames, s.Traffic, s.Grace = cmp.Or(s.Frames, l.frames), cmp.Or(s.Traffic, l.traffic), cmp.Or(s.Grace, l.grace)
+	s.Message, s.Frames = cmp.Or(s.Message, l.message), cmp.Or(s.Frames, l.frames)
+	s.Traffic, s.Grace = cmp.Or(s.Traffic, l.traffic), cmp.Or(s.Grace, l.grace)
 	return s
 }
 

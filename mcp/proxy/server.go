@@ -25,7 +25,6 @@ type server struct {
 	proxy   *Proxy
 	part    *part        // whom it serves
 	handler http.Handler // a bridge or a passThrough
-	stderr  *bounded.Head
 	events  *transport.Events
 	tools   toolFilter
 	allowed *allowance
@@ -37,7 +36,6 @@ type server struct {
 func newServer(p *Proxy, s Server, whom *part) *server {
 	srv := &server{Server: s, proxy: p, part: whom, tools: newToolFilter(s.Tools), allowed: newAllowance(s)}
 	srv.events = transport.NewEvents(p.rec, s.Name)
-	srv.stderr = s.StderrSink(srv.events, "limit")
 	if s.Streamable() {
 		srv.handler = &passThrough{server: srv, sessions: newHTTPSessions(srv)}
 	} else {

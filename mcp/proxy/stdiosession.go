@@ -70,7 +70,7 @@ func startStdioSession(b *bridge, conn, session string) (*stdioSession, error) {
 	started := make(chan struct{}) // closed when s.lines is set
 	lines, err := transport.Open(p.ctx, b.Server.Server, b.Launcher(p.memory), transport.Handler{
 		Memory: p.memory,
-		Stderr: transport.NewStderr(b.stderr),
+		Stderr: transport.NewStderr(b.Stderr),
 		Line:   func(line []byte) error { <-started; return s.receive(line) },
 		Ended:  func(e transport.Ending) { <-started; s.end(e) },
 	})

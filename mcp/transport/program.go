@@ -140,11 +140,7 @@ func StartResident(ctx context.Context, rec EventRecorder, s Server) (*Resident,
 	if err != nil {
 		return nil, err
 	}
-	sink := s.StderrSink(nil, "")
-	sink.Full = func() {
-		rec.Event(evidence.Event{Kind: "limit", Where: s.Name, Message: "only the beginning of the output of the server is kept", Data: map[string]any{"bytes": s.StderrLimit}})
-	}
-	output := NewStderr(sink)
+	output := NewStderr(s.Stderr)
 	r := &Resident{
 		Program: Program{output: output, gone: make(chan struct{})},
 		running: process.Communicate(proc, nil, output, output), grace: s.Grace,

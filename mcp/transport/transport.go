@@ -12,7 +12,6 @@ package transport
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -59,9 +57,6 @@ type Server struct {
 	// Frames and Traffic limit the number of messages, and their bytes, in each direction;
 	// default 100,000 and 256 MiB.
 	Frames, Traffic int64
-	// StderrLimit is the number of bytes kept of the stderr of all its processes; default
-	// 16 MiB.
-	StderrLimit int64
 }
 
 // NotUTF8 is the message of the event for a server whose messages are not all UTF-8.
@@ -74,7 +69,6 @@ func (s Server) WithDefaults() Server {
 	s.Grace = cmp.Or(s.Grace, 2*time.Second)
 	s.Message = cmp.Or(s.Message, DefaultMessage)
 	s.Frames, s.Traffic = cmp.Or(s.Frames, DefaultFrames), cmp.Or(s.Traffic, DefaultTraffic)
-	s.StderrLimit = cmp.Or(s.StderrLimit, 16<<20)
 	return s
 }
 
@@ -90,25 +84,10 @@ func (s Server) Launcher(memory *bounded.Budget) Launcher {
 	return launchEvents(s.Upstream, s.Message, memory, s.Timeout)
 }
 
-// StderrSink returns the writer for the stderr of all processes of the server. Output
-// beyond the limit is dropped, which is recorded as an event of the given kind.
-func (s Server) StderrSink(events *Events, kind string) *bounded.Head {
-	limit, out := s.StderrLimit, s.Stderr
-	if out == nil {
-		out = io.Discard
-	}
-	if !defence.BoundedStderr {
-		limit = 1 << 30
-	}
-	return &bounded.Head{W: out, Limit: limit, Full: func() {
-		events.Add(kind, fmt.Sprintf("only the first %d bytes of stderr are kept", s.StderrLimit), nil)
-	}}
-}
-
-// NewStderr returns the writer for the stderr of one process. It writes to the server's
-// sink and keeps the beginning and end for error messages.
-func NewStderr(sink *bounded.Head) *bounded.Ends {
-	return &bounded.Ends{Head: 1 << 10, Tail: 2 << 10, W: sink}
+// NewStderr returns the writer for the stderr of one process. It writes to out, if that is not nil,
+// and keeps the beginning and end for error messages.
+func NewStderr(out io.Writer) *bounded.Ends {
+	return &bounded.Ends{Head: 1 << 10, Tail: 2 << 10, W: out}
 }
 
 const (

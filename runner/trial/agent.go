@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -47,7 +50,7 @@ type agentRun struct {
 	over       bool            // the agent has exited
 	used       *evidence.Usage // resources used by its container until its exit; nil if not known
 	unexpected bool            // it is a script to which a server did not answer as expected
-	stdout     string          // its output on stdout, if that is its final output
+	stdout     finalOutput     // its output on stdout, if that is its final output
 }
 
 // runAgent runs the agent until it exits or reaches its time limit. It returns an error only
@@ -142,10 +145,11 @@ func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, took s
 		return e, nil
 	}
 	e.exit, e.lost = agent.Wait()
+	_ = w.out.close() // runAgent returns its error
 	e.failed, e.used = w.exited(e.exit.Code), w.used(ctx)
 	for _, o := range w.out.both() {
-		if o.Over() > 0 {
-			e.floods = append(e.floods, fmt.Sprintf("%d bytes to %s", o.Limit, o.name))
+		if o.kept.Over() > 0 {
+			e.floods = append(e.floods, fmt.Sprintf("%d bytes to %s", o.kept.Limit, o.name))
 		}
 	}
 	return e, nil
@@ -158,7 +162,7 @@ func (w *agentWork) exited(code int) error {
 	if adapted := w.stage.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[code] != "" {
 		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[code])
 	}
-	if len(w.stage.plan.Agent.Command) > 0 && w.out.stdout.Size() == 0 {
+	if len(w.stage.plan.Agent.Command) > 0 && w.out.stdout.kept.Size() == 0 {
 		return hint.Add(err, w.stage.sandbox.Hint(sandbox.Agent))
 	}
 	return err
@@ -222,46 +226,39 @@ const maxFinal = 16 << 20
 // outputs are the agent's stdout and stderr, up to a limit.
 type outputs struct {
 	stdout, stderr *output
-	final          *bounded.Head // the final output; nil if it is not read from stdout
 	limitReached   chan struct{} // closed when an output exceeds its limit
+	close          func() error  // closes both files; may be called again
 }
 
-// output is one of the agent's outputs and the file that it is written to.
+// output is one of the agent's outputs, which is written to a file.
 type output struct {
-	*bounded.Head
+	io.WriteCloser
 	name string
-	file io.Closer
+	kept *bounded.Head // what is in the file
 }
 
 func (o *outputs) both() []*output { return []*output{o.stdout, o.stderr} }
 
-func (o *outputs) close() error { return errors.Join(o.stdout.file.Close(), o.stderr.file.Close()) }
-
-// openOutputs creates the files of the agent's outputs. Stdout is also kept in memory if it is
-// the final output.
+// openOutputs creates the files of the agent's outputs.
 func openOutputs(t *plan.Trial, rec *evidence.Recorder) (*outputs, error) {
-	stdout, err := rec.Text(evidence.StdoutFile)
-	if err != nil {
-		return nil, err
-	}
-	stderr, err := rec.Text(evidence.StderrFile)
-	if err != nil {
-		return nil, errors.Join(err, stdout.Close())
-	}
 	out := &outputs{limitReached: make(chan struct{})}
 	flood := sync.OnceFunc(func() { close(out.limitReached) })
-	keep := func(name string, file io.Closer, w io.Writer) *output {
-		head := &bounded.Head{W: w, Limit: t.Agent.OutputLimit(), Full: flood}
+	open := func(stream, file string) (*output, error) {
+		kept := &bounded.Head{Limit: t.Agent.OutputLimit(), Fail: errTooLarge, Full: flood}
 		if !defence.BoundedOutput {
-			head.Limit = math.MaxInt64
+			kept.Limit = math.MaxInt64
 		}
-		return &output{head, name, file}
+		w, err := rec.Text(file, kept)
+		return &output{w, stream, kept}, err
 	}
-	out.stdout, out.stderr = keep("stdout", stdout, stdout), keep("stderr", stderr, stderr)
-	if cmp.Or(t.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
-		out.final = &bounded.Head{Limit: maxFinal}
-		out.stdout.W = io.MultiWriter(out.final, stdout)
+	var err error
+	if out.stdout, err = open("stdout", evidence.StdoutFile); err != nil {
+		return nil, err
 	}
+	if out.stderr, err = open("stderr", evidence.StderrFile); err != nil {
+		return nil, errors.Join(err, out.stdout.Close())
+	}
+	out.close = sync.OnceValue(func() error { return errors.Join(out.stdout.Close(), out.stderr.Close()) })
 	return out, nil
 }
 
@@ -286,19 +283,39 @@ func (f writerFunc) Write(p []byte) (int, error) {
 }
 
 // keepOutput returns the final output, if it is read from stdout, and records which outputs were
-// truncated.
-func (w *agentWork) keepOutput() (final string, notes []note) {
+// truncated. The outputs are closed.
+func (w *agentWork) keepOutput() (final finalOutput, notes []note) {
 	for _, o := range w.out.both() {
-		if o.Over() > 0 {
-			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.Limit, o.Size(), o.name)
+		if o.kept.Over() > 0 {
+			message := fmt.Sprintf("only the first %d bytes of %s are kept", o.kept.Limit, o.name)
 			w.stage.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
 		}
 	}
-	if w.out.final == nil {
-		return "", nil
+	return stdoutOf(w.stage.plan, w.stage.rec, false)
+}
+
+// finalOutput is a final output, or that of all turns, with secrets replaced.
+type finalOutput struct {
+	text  string
+	spans []secret.Span // where secrets were
+}
+
+// stdoutOf reads a final output from the file of stdout, if it is read from there.
+func stdoutOf(t *plan.Trial, rec *evidence.Recorder, midway bool) (final finalOutput, notes []note) {
+	if cmp.Or(t.Agent.Output, plan.OutputStdout) != plan.OutputStdout {
+		return final, nil
 	}
-	if w.out.stdout.Size() > maxFinal {
-		notes = tooLarge(false)
+	file, err := os.Open(filepath.Join(rec.Dir(), evidence.StdoutFile))
+	if err == nil {
+		final.text, err = readHead(file)
+		err = errors.Join(err, file.Close())
 	}
-	return string(w.out.final.Bytes()), notes
+	final.spans = rec.Redacted()[evidence.StdoutFile].Marks.Spans("", false)
+	switch {
+	case errors.Is(err, errTooLarge):
+		notes = tooLarge(midway)
+	case err != nil:
+		notes = []note{gapNote(evidence.GapFinalOutput, err.Error())}
+	}
+	return final, notes
 }

@@ -85,7 +85,7 @@ func TestOutputs(t *testing.T) {
 		kept, event string
 	}{
 		"all":               {20, said, ""},
-		"up to the limit":   {5, "onetw", "only the first 5 of 11 bytes of stdout are kept"},
+		"up to the limit":   {5, "onetw", "only the first 5 bytes of stdout are kept"},
 		"exactly the limit": {11, said, ""},
 	} {
 		r, out, close := outputsIn(t, test.limit)
@@ -95,11 +95,14 @@ func TestOutputs(t *testing.T) {
 				t.Errorf("%s: %q: %d, %v", name, part, n, err)
 			}
 		}
+		if err := out.close(); err != nil {
+			t.Error(err)
+		}
 		final, _ := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
 		dir, events := close()
 		file, err := os.ReadFile(filepath.Join(string(dir), evidence.StdoutFile))
-		if err != nil || string(file) != test.kept || final != test.kept || !r.acted.Load() {
-			t.Errorf("%s: kept %q and %q, %v", name, file, final, err)
+		if err != nil || string(file) != test.kept || final.text != test.kept || !r.acted.Load() {
+			t.Errorf("%s: kept %q and %q, %v", name, file, final.text, err)
 		}
 		flooded := process.IsClosed(out.limitReached)
 		if flooded != (test.event != "") || flooded != (len(events) == 1) {
@@ -117,9 +120,12 @@ func TestFinalOutputThatIsTooLarge(t *testing.T) {
 	if _, err := io.CopyN(out.stdout.unfailing(&r.acted), zeroReader{}, maxFinal+1); err != nil {
 		t.Fatal(err)
 	}
+	if err := out.close(); err != nil {
+		t.Error(err)
+	}
 	final, notes := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
-	if _, events := close(); len(events) != 0 || len(final) != maxFinal || conclude(notes).reason != evidence.ReasonOutput {
-		t.Errorf("%d bytes, notes %v, %+v", len(final), notes, events)
+	if _, events := close(); len(events) != 0 || len(final.text) != maxFinal || conclude(notes).reason != evidence.ReasonOutput {
+		t.Errorf("%d bytes, notes %v, %+v", len(final.text), notes, events)
 	}
 }
 

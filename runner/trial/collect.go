@@ -30,10 +30,9 @@ const maxTranscript = 64 << 20
 
 // left is what an agent left.
 type left struct {
-	notes    []note
-	final    string        // the agent's output in its last turn
-	earlier  string        // and in the turns before
-	outputOf []secret.Span // in which secrets were replaced already in the text that final was made of
+	notes []note
+	final finalOutput // the agent's output in all turns
+	last  int         // where that of its last turn begins
 }
 
 // collector copies what the agent left into the evidence. Files of the workspace are read from
@@ -48,10 +47,11 @@ type collector struct {
 }
 
 // collect copies the agent's workspace, transcript and final output into the evidence. stdout is the
-// final output if it is read from there, and before what the agent said in the turns before the last.
+// final output if it is read from there, and before what the agent said in the turns before the last,
+// with secrets replaced.
 // Anything missing is a gap, which fails the graders that need it. collect returns an error only if
 // somebody outside the trial is to blame.
-func (c *collector) collect(ctx context.Context, stdout, before string) error {
+func (c *collector) collect(ctx context.Context, stdout finalOutput, before string) error {
 	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	c.final = stdout
@@ -79,9 +79,9 @@ func (c *collector) collect(ctx context.Context, stdout, before string) error {
 
 // splitFinal divides an output on stdout into that of the last turn and of those before.
 func (c *collector) splitFinal(before string) {
-	if last, ok := strings.CutPrefix(c.final, before); ok && before != "" && c.plan.Agent.SaysOnStdout() {
-		last = strings.TrimPrefix(last, "\n") // which separates turns
-		c.earlier, c.final = strings.TrimSuffix(c.final, last), last
+	said := c.final.text
+	if n := len(before); n > 0 && n <= len(said) && secret.MayBe(said[:n], before) && c.plan.Agent.SaysOnStdout() {
+		c.last = len(said) - len(strings.TrimPrefix(said[n:], "\n")) // which separates turns
 	}
 }
 
@@ -144,7 +144,8 @@ func (c *collector) convertTranscript(source transcript.Source) {
 	if c.plan.Agent.Output != plan.OutputTranscript {
 		return
 	}
-	c.final, c.outputOf = messages[:min(len(messages), maxFinal)], c.marksIn(source.From)
+	c.final.text = messages[:min(len(messages), maxFinal)]
+	c.final.spans = secret.Kept(c.final.text, c.marksIn(source.From))
 	silent := err == nil || errors.Is(err, errNoEvents) || errors.Is(err, errNoFile)
 	switch {
 	case len(messages) > maxFinal:
@@ -166,10 +167,10 @@ var (
 // complete and has no such file, the agent is blamed.
 func (c *collector) collectOutput(name string) {
 	err := fileInTree(c.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
-		c.final, err = readHead(in)
+		c.final.text, err = readHead(in)
 		return err
 	})
-	c.outputOf = c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(name, false)
+	c.final.spans = c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(name, false)
 	switch {
 	case errors.Is(err, errTooLarge):
 		c.add(tooLarge(c.midway)...)
@@ -278,17 +279,20 @@ func (c *collector) collectTranscript(ctx context.Context) error {
 	if ended := <-collected; err == nil {
 		err = ended
 	}
+	if errors.Is(err, errTooLarge) { // it may end within a secret
+		err = errors.Join(err, files.RemoveAll(c.file(evidence.TranscriptFile)))
+	}
 	return err
 }
 
 var errDone = errors.New("nobody reads on")
 
 func (c *collector) keepTranscript(in io.Reader) error {
-	out, err := c.rec.Text(evidence.TranscriptFile)
+	out, err := c.rec.Text(evidence.TranscriptFile, nil)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(&bounded.Head{W: out, Limit: maxTranscript, Fail: errTooLarge}, in)
+	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close())
 }
 
@@ -364,7 +368,7 @@ func (c *collector) writeConverted(source transcript.Source) (all string, err er
 	}
 	err = errors.Join(err, file.Close())
 	if events == 0 {
-		err = errors.Join(err, files.Remove(c.file(evidence.TranscriptFile)))
+		err = errors.Join(err, files.RemoveAll(c.file(evidence.TranscriptFile)))
 	}
 	return messages.String(), err
 }

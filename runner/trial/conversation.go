@@ -100,7 +100,11 @@ func (d *promptedProcess) Read(p []byte) (int, error) {
 // answer sends the agent its next prompt without waiting until it is read.
 func (d *promptedProcess) answer() {
 	stdin := d.Process.Stdin()
-	prompt, ok := d.next(d.said.Bytes())
+	var prompt string
+	ok := d.said.Over() == 0 // or the agent is being ended
+	if ok {
+		prompt, ok = d.next(d.said.Bytes())
+	}
 	line, err := json.Marshal(prompt)
 	if !ok || err != nil {
 		_ = stdin.Close()
@@ -146,7 +150,7 @@ type conversation struct {
 func (c *conversation) runs(stdin []byte, said *bounded.Head, stdout, stderr io.Writer) (process.Exit, error) {
 	for p := c.current; ; {
 		exit, err := process.Communicate(p, stdin, io.MultiWriter(said, stdout), stderr).Wait()
-		if err != nil || exit != (process.Exit{}) || c.isStopped() {
+		if err != nil || exit != (process.Exit{}) || c.isStopped() || said.Over() > 0 {
 			return exit, err
 		}
 		prompt, ok := c.next(said.Bytes())

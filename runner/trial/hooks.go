@@ -13,7 +13,6 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/secret"
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -103,7 +102,7 @@ func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err erro
 func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *secret.Set) (failed string, err error) {
 	limited, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
-	stderr := &bounded.Head{Limit: maxProgramOutput}
+	stderr := newProgramOutput(maxProgramOutput, secrets)
 	dir := hook.WorkingDirectory
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(start, dir)
@@ -118,7 +117,7 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *secr
 	case err != nil || code < 0:
 		return "failed: " + ran.Error(), nil
 	}
-	return unacceptedExit(hook, code, secrets.String(stderr.String())), nil
+	return unacceptedExit(hook, code, stderr.end().Text), nil
 }
 
 // inContainer runs one hook with the shell of the agent's container.
@@ -131,7 +130,7 @@ func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, 
 	if err != nil {
 		return "cannot be started: " + err.Error(), nil
 	}
-	program := communicate(started, nil, maxProgramOutput)
+	program := communicate(started, nil, maxProgramOutput, h.secrets)
 	inTime := program.within(ctx, hookTimeout)
 	switch {
 	case ctx.Err() != nil:
@@ -146,7 +145,7 @@ func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, 
 	case exit.Signal != "":
 		return "was ended by " + exit.Signal, nil
 	}
-	return unacceptedExit(hook, exit.Code, program.stderr.String()), nil
+	return unacceptedExit(hook, exit.Code, program.stderr.end().Text), nil
 }
 
 // unacceptedExit describes an exit code that the hook does not accept, or returns "".

@@ -122,8 +122,7 @@ func (w *callWatch) called(server, tool string) (over func()) {
 
 // clean returns the name of a tool, short and without secrets.
 func (w *callWatch) clean(tool string) string {
-	tool, _ = w.secrets.Cut(strings.ToValidUTF8(text.Shorten(tool, maxToolName), "\uFFFD"))
-	return tool
+	return strings.ToValidUTF8(text.Shorten(w.secrets.String(tool), maxToolName), "\uFFFD")
 }
 
 func (w *callWatch) over(call openCall) {

@@ -175,6 +175,6 @@ func (c cleaner) error(err error) string { return c.text(err.Error()) }
 
 // text removes secrets, also one that is truncated at the end.
 func (c cleaner) text(text string) string {
-	clean, _ := c.secrets.Cut(text)
-	return clean
+	clean, _ := c.secrets.Cut([]byte(text), false)
+	return string(clean)
 }

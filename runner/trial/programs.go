@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/capture"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
@@ -40,6 +41,7 @@ type programs struct {
 	backend sandbox.Opener
 	plan    *plan.Trial
 	rec     *evidence.Recorder
+	secrets *secret.Set
 	task    string         // used in the names of sandboxes: the trial's task, or a checkpoint of it
 	trial   evidence.Trial // as far as it has come
 	// captured returns the calls on record.
@@ -112,7 +114,7 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 	if ask.Language != "" {
 		kept = maxResults
 	}
-	program := communicate(started, stdin, kept)
+	program := communicate(started, stdin, kept, p.secrets)
 	down.add(part{await: func(context.Context) error { return outputEnd(program.Ended(), "the output of a grader's program") }})
 	answer.TimedOut = !program.within(ctx, time.Duration(ask.Seconds)*time.Second)
 	if ctx.Err() != nil {
@@ -231,20 +233,51 @@ func (p *programs) recordEnd(ctx context.Context, sb sandbox.Sandbox, program *r
 	default:
 		answer.ExitCode = new(exit.Code)
 	}
-	answer.Stdout, answer.Stderr = outputOf(program.stdout), outputOf(program.stderr)
+	for _, said := range []struct {
+		to *evidence.Output
+		*programOutput
+	}{{&answer.Stdout, program.stdout}, {&answer.Stderr, program.stderr}} {
+		*said.to = said.end()
+		answer.Replaced = append(answer.Replaced, secret.First(said.marked.Found().Where, said.kept.Limit)...)
+	}
 	return nil
 }
 
 // runningProgram is a running program. The beginning of its outputs is kept.
 type runningProgram struct {
 	*process.Running
-	stdout, stderr *bounded.Head
+	stdout, stderr *programOutput
 }
 
-func communicate(p process.Process, stdin []byte, kept int64) *runningProgram {
-	a := &runningProgram{stdout: &bounded.Head{Limit: kept}, stderr: &bounded.Head{Limit: kept}}
+func communicate(p process.Process, stdin []byte, kept int64, secrets *secret.Set) *runningProgram {
+	a := &runningProgram{stdout: newProgramOutput(kept, secrets), stderr: newProgramOutput(kept, secrets)}
 	a.Running = process.Communicate(p, stdin, a.stdout, a.stderr)
 	return a
+}
+
+// programOutput is the beginning of an output of a program, in which secrets are replaced before it is cut.
+type programOutput struct {
+	marked *secret.Writer
+	kept   *bounded.Head
+	size   int64 // of all output
+}
+
+func newProgramOutput(most int64, secrets *secret.Set) *programOutput {
+	kept := &bounded.Head{Limit: most, Fail: errTooLarge}
+	return &programOutput{marked: secret.NewWriter(secrets, stayingOpen{kept}), kept: kept}
+}
+
+// Write never fails, so that the program is not blocked.
+func (o *programOutput) Write(p []byte) (int, error) {
+	o.size += int64(len(p))
+	_, _ = o.marked.Write(p)
+	return len(p), nil
+}
+
+// end returns what is kept, once nothing more is written.
+func (o *programOutput) end() evidence.Output {
+	_ = o.marked.Close() // fails if more was written than is kept
+	return evidence.Output{Text: o.kept.String(), Cut: o.size - int64(len(o.kept.Bytes()))}
 }
 
 // within waits for the program's exit, and kills it after limit or when ctx is done. It reports
@@ -253,8 +286,4 @@ func (a *runningProgram) within(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return a.WaitOrKill(ctx, killGrace)
-}
-
-func outputOf(said *bounded.Head) evidence.Output {
-	return evidence.Output{Text: said.String(), Cut: said.Over()}
 }

@@ -32,7 +32,7 @@ type recording struct {
 	calls    *callWatch
 	acted    atomic.Bool     // the agent wrote something, asked a model or called a tool
 	sender   evidence.Sender // whose messages are recorded; empty for the agent
-	outputOf []secret.Span   // in which secrets were replaced already in the text that FinalOutput was made of
+	replaced []secret.Span   // where secrets were replaced already in EarlierOutput followed by FinalOutput
 	notes    []note          // that decide the outcome
 	// captured returns the calls on record, once the agent's sessions have ended. They are read
 	// from its files, because messages may be larger than memory and graders see them
@@ -115,6 +115,9 @@ func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, er
 		return s, nil
 	}
 	s.Answer, err = json.Marshal(answer)
+	if p, ok := answer.(*evidence.ProgramAnswer); ok {
+		s.Spans = secret.Kept(string(s.Answer), p.Replaced)
+	}
 	return s, err
 }
 
@@ -125,13 +128,13 @@ func (r *recording) keepRun(ran agentRun) {
 	to.AgentStart, to.AgentEnd, to.ExitCode, to.Signal = ran.started, ran.ended, ran.exitCode, ran.signal
 	to.Commands, to.Miscalled = ran.commands, ran.miscalled
 	to.Checkpoints, to.Responder, to.BetweenTurns = ran.turns.checkpoints, ran.turns.responder, ran.turns.between
-	to.FinalOutput = ran.stdout // if no more can be collected
+	to.FinalOutput, r.replaced = ran.stdout.text, ran.stdout.spans // if no more can be collected
 }
 
 // keep keeps what the agent left.
 func (r *recording) keep(l left) {
 	r.add(l.notes...)
-	r.record.FinalOutput, r.record.EarlierOutput, r.outputOf = l.final, l.earlier, l.outputOf
+	r.record.EarlierOutput, r.record.FinalOutput, r.replaced = l.final.text[:l.last], l.final.text[l.last:], l.final.spans
 }
 
 // observer returns the recorder for what happens in the trial.
@@ -152,9 +155,9 @@ func (r *recording) redacted() evidence.Trial {
 		return asUTF8(string(cleaned))
 	}
 	shortened := func(text string) string {
-		cleaned, found := secrets.Cut(text)
+		cleaned, found := secrets.Cut([]byte(text), false)
 		all.Add(found)
-		return asUTF8(cleaned)
+		return asUTF8(string(cleaned))
 	}
 	for _, text := range []*string{&record.Prompt, &record.Signal} {
 		*text = clean(*text)
@@ -196,11 +199,7 @@ func (r *recording) redacted() evidence.Trial {
 func (r *recording) cleanOutputs(record *evidence.Trial) (marks secret.Marks, found secret.Found) {
 	last := len(record.EarlierOutput)
 	clean, found := r.o.Secrets.Bytes([]byte(record.EarlierOutput + record.FinalOutput))
-	spans := found.Where
-	for _, p := range secret.Kept(string(clean[last:]), r.outputOf) {
-		p.At += last
-		spans = append(spans, p)
-	}
+	spans := append(found.Where, r.replaced...)
 	slices.SortFunc(spans, func(a, b secret.Span) int { return a.At - b.At })
 	for _, text := range []struct {
 		name     string

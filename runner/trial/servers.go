@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -219,14 +221,15 @@ func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
 	l := &serverStarter{observer: r.observer(), plan: r.plan, shared: r.o.Shared, serverLog: r.o.ServerLog, secrets: r.o.Secrets, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
 	for _, server := range r.plan.Servers {
-		if err := l.open(server.Name, server.Name, func() (io.WriteCloser, error) { return r.rec.ServerLog(server.Name) }); err != nil {
+		err := l.open(server.Name, server.Name, "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return r.rec.ServerLog(server.Name, kept) })
+		if err != nil {
 			return l, err
 		}
 		for _, service := range server.Services {
 			container := sandbox.ServiceName(server.Name, service.Name)
 			for _, stream := range []string{"stdout", "stderr"} {
-				err := l.open(serviceOutput(container, stream), container, func() (io.WriteCloser, error) {
-					return r.rec.ServiceLog(server.Name, service.Name, stream)
+				err := l.open(serviceOutput(container, stream), container, stream, func(kept *bounded.Head) (io.WriteCloser, error) {
+					return r.rec.ServiceLog(server.Name, service.Name, stream, kept)
 				})
 				if err != nil {
 					return l, err
@@ -237,18 +240,28 @@ func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
 	return l, nil
 }
 
+// maxServerOutput is how many bytes of each output of a server or service are kept.
+const maxServerOutput = 16 << 20
+
 // open opens an output, which several processes may write. It is copied to [Host].ServerLog if that is set.
-func (l *serverStarter) open(name, container string, open func() (io.WriteCloser, error)) error {
-	file, err := open()
+// Once its file is full, nothing more is written.
+func (l *serverStarter) open(name, container, stream string, open func(*bounded.Head) (io.WriteCloser, error)) error {
+	kept := &bounded.Head{Limit: maxServerOutput, Fail: errTooLarge, Full: func() {
+		l.Event(evidence.Event{Kind: "limit", Where: container, Message: fmt.Sprintf("only the first %d bytes of %s are kept", maxServerOutput, stream)})
+	}}
+	if !defence.BoundedStderr {
+		kept.Limit = 1 << 30
+	}
+	file, err := open(kept)
 	if err != nil {
 		return err
 	}
 	l.files = append(l.files, file)
-	kept := &bounded.Head{W: file, Limit: math.MaxInt64} // whoever writes has a limit
-	l.outputs[name] = kept
+	var out io.Writer = file
 	if l.serverLog != nil {
-		l.outputs[name] = io.MultiWriter(kept, l.serverLog(l.plan, container))
+		out = io.MultiWriter(file, l.serverLog(l.plan, container))
 	}
+	l.outputs[name] = &bounded.Head{W: out, Limit: math.MaxInt64} // one writer at a time
 	return nil
 }
 

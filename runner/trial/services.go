@@ -20,9 +20,6 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// maxServiceOutput is how many bytes of each output of a service are kept.
-const maxServiceOutput = 16 << 20
-
 // services are the services of one server.
 type services struct {
 	server   string
@@ -67,7 +64,7 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	if err != nil {
 		return fmt.Errorf("did not start: %w", err)
 	}
-	stdout, stderr := s.keep(container, "stdout", output), s.keep(container, "stderr", output)
+	stdout, stderr := transport.NewStderr(output(serviceOutput(container, "stdout"))), transport.NewStderr(output(serviceOutput(container, "stderr")))
 	program := process.Communicate(started, nil, stdout, stderr)
 	ctx, ended := context.WithCancelCause(ctx)
 	defer ended(nil)
@@ -91,16 +88,6 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 		return fmt.Errorf("is not ready: %w: %v%s", late, err, saidSoFar(stdout, stderr))
 	}
 	return fmt.Errorf("is not ready: %w%s", err, saidSoFar(stdout, stderr))
-}
-
-// keep returns a writer for an output of a service. It remembers the beginning and the end
-// for messages.
-func (s *services) keep(container, stream string, output func(string) io.Writer) *bounded.Ends {
-	file := &bounded.Head{W: output(serviceOutput(container, stream)), Limit: maxServiceOutput, Full: func() {
-		message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServiceOutput, stream)
-		s.rec.Event(evidence.Event{Kind: "limit", Where: container, Message: message})
-	}}
-	return transport.NewStderr(file)
 }
 
 // serviceOutput returns the key of a service's output in serverStarter.

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,7 @@ type turnHandler struct {
 
 	responder *evidence.Responder // nil until it is first asked; guarded by mu
 	exchanges []grading.Exchange  // the conversation as the responder sees it; guarded by mu
-	earlier   string              // the agent's messages before this turn; guarded by mu
+	earlier   string              // the agent's messages before this turn, with secrets replaced; guarded by mu
 	blame     string              // why the agent got no reply, or ""; guarded by mu
 }
 
@@ -150,8 +149,9 @@ func (t *turnHandler) askUser(ctx context.Context, r eval.Responder) (grading.Re
 	return reply, err
 }
 
-// messagesIn returns the agent's messages in its stdout.
+// messagesIn returns the agent's messages in its stdout, with secrets replaced.
 func (w *agentWork) messagesIn(stdout []byte) string {
+	stdout, _ = w.stage.o.Secrets.Bytes(stdout)
 	if w.stage.plan.Agent.Output != plan.OutputTranscript {
 		return string(stdout)
 	}
@@ -227,7 +227,7 @@ func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte
 	if err := t.work.stage.rec.CopyTo(at.rec); err != nil {
 		return err
 	}
-	stdout, err := at.rec.Text(evidence.StdoutFile)
+	stdout, err := at.rec.Text(evidence.StdoutFile, nil)
 	if err != nil {
 		return err
 	}
@@ -235,10 +235,8 @@ func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte
 	if err := errors.Join(err, stdout.Close()); err != nil {
 		return err
 	}
-	final := ""
-	if cmp.Or(at.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
-		final = string(said[:min(len(said), maxFinal)])
-	}
+	final, notes := stdoutOf(at.plan, at.rec, true)
+	at.add(notes...)
 	if err := at.collect(ctx, final, t.earlier, true); err != nil {
 		return err
 	}

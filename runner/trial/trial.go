@@ -177,7 +177,7 @@ func (s *stage) run(ctx context.Context, down *teardown) (agentRun, error) {
 
 // collect collects what the agent left, with what it said on stdout and before its last turn. The agent
 // goes on if midway is set.
-func (s *stage) collect(ctx context.Context, stdout, before string, midway bool) error {
+func (s *stage) collect(ctx context.Context, stdout finalOutput, before string, midway bool) error {
 	c := &collector{sandbox: s.sandbox, containers: s.withAgent(), plan: s.plan, rec: s.rec, midway: midway}
 	err := c.collect(ctx, stdout, before)
 	s.keep(c.left)
@@ -264,7 +264,7 @@ func (r *recording) runPrograms(ctx context.Context, task string) error {
 	if len(asks) == 0 {
 		return nil
 	}
-	p := &programs{backend: r.o.Backend, plan: r.plan, rec: r.rec, task: task, trial: r.redacted(), captured: r.captured}
+	p := &programs{backend: r.o.Backend, plan: r.plan, rec: r.rec, secrets: r.o.Secrets, task: task, trial: r.redacted(), captured: r.captured}
 	err := p.runAll(ctx, asks)
 	r.add(p.notes...)
 	return err

@@ -1,0 +1,75 @@
+package trial
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/runner/plan"
+)
+
+// Of the output of a server the beginning is kept and shown, which ends with no piece of a secret. That it is full is
+// one event.
+func TestServerOutput(t *testing.T) {
+	secrets := &secret.Set{}
+	secrets.Add("hunter2-and-more")
+	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
+	rec, err := evidence.Create(string(dir), secrets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown bytes.Buffer
+	l := &serverStarter{observer: observer{Recorder: rec}, plan: &plan.Trial{}, outputs: map[string]io.Writer{}}
+	l.serverLog = func(*plan.Trial, string) io.Writer { return &shown }
+	err = l.open("s", "s", "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return rec.ServerLog("s", kept) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Repeat("x", maxServerOutput-4) + "hunter2-and-more"
+	for _, part := range []string{said[:maxServerOutput], said[maxServerOutput:], said} {
+		_, _ = io.WriteString(l.output("s"), part)
+	}
+	if err := errors.Join(l.close(t.Context()), rec.Close()); err != nil {
+		t.Error(err)
+	}
+	kept, err := os.ReadFile(filepath.Join(string(dir), evidence.ServersDir, "s.stderr"))
+	if err != nil || len(kept) != maxServerOutput || strings.Trim(string(kept), "x") != "****" {
+		t.Errorf("%d bytes are kept, %v", len(kept), err)
+	}
+	if shown.Len() < maxServerOutput-4 || shown.Len() > len(said) {
+		t.Errorf("%d bytes are shown", shown.Len())
+	}
+	events, err := dir.Events()
+	if err != nil || len(events) != 1 || events[0].Kind != "limit" || events[0].Where != "s" {
+		t.Errorf("%+v, %v", events, err)
+	}
+}
+
+// Of the output of a program the beginning is kept, which ends with no piece of a secret. That one was there is
+// recorded.
+func TestProgramOutput(t *testing.T) {
+	secrets := &secret.Set{}
+	secrets.Add("hunter2-and-more", "s/TOKEN")
+	out := newProgramOutput(10, secrets)
+	for _, part := range []string{"xxx", "hunter2-an", "d-more", " yyy"} {
+		if n, err := io.WriteString(out, part); n != len(part) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if got := out.end(); got.Text != "xxx*******" || got.Cut != 13 {
+		t.Errorf("%+v", got)
+	}
+	answer := &evidence.ProgramAnswer{Stdout: out.end(), Replaced: secret.First(out.marked.Found().Where, out.kept.Limit)}
+	step, err := newStep(grading.Ask{What: evidence.ProgramAsk{}}, answer, nil)
+	if names := secret.Names(step.Spans); err != nil || len(names) != 1 || names[0] != "s/TOKEN" {
+		t.Errorf("%+v, %v", step, err)
+	}
+}
