@@ -1,10 +1,9 @@
 // Package attacks tries attacks by servers, agents and graders' programs: those of the
 // certificate, which package probe lists, and its own. Each has the promise that the attack
 // tries to break, the defense that stops it, and how to detect from outside whether it
-// succeeded. The tests run every attack with the real executable on
-// a real engine, and again with the defense removed, where it must succeed: a suite in
-// which nothing could ever succeed would show nothing. Defenses are removed by constants of
-// package defence.
+// succeeded. The tests run every attack with the real executable on a real engine, and again
+// with the defense removed, where it must succeed: a suite in which nothing could ever
+// succeed would show nothing. Defenses are removed by constants of package defence.
 //
 // The attackers are the program in directory hostile and, as process 1 of a container,
 // package hostileguest. Package part holds what they share with this package.

@@ -149,11 +149,11 @@ func forgingAttacks() []Attack {
 		"answer-after-cancel": {Attack: probe.Attack{Goal: "answer a cancelled request", Without: cancelled}, Won: believed},
 		"never-answer":        {Attack: probe.Attack{Goal: "never answer", Without: timed}, Won: untimed},
 		part.OtherSession:     {Attack: probe.Attack{Goal: "answer a request that is pending in another session of its server", Without: conversationsApart}, Won: believed},
-		part.OtherServer:      {Attack: probe.Attack{Goal: "answer a request that is pending at another server", Without: conversationsApart}, As: Server, Won: believed},
+		part.OtherServer:      {Attack: probe.Attack{Goal: "answer a request that is pending at another server", Without: conversationsApart}, Won: believed},
 		"changing-tools":      {Attack: probe.Attack{Goal: "change a tool's description after listing it", Without: compared}, Won: unlisted},
-		"long-line":           {Attack: probe.Attack{Goal: "write a line of a gigabyte", Without: shortLines}, As: Server, Won: unstopped},
-		"small-frames":        {Attack: probe.Attack{Goal: "write ten million small messages", Without: countedFrames}, As: Server, Won: unstopped},
-		"noise-lines":         {Attack: probe.Attack{Goal: "write ten million lines that are not messages", Without: countedFrames}, As: Server, Won: unstopped},
+		"long-line":           {Attack: probe.Attack{Goal: "write a line of a gigabyte", Without: shortLines}, Won: unstopped},
+		"small-frames":        {Attack: probe.Attack{Goal: "write ten million small messages", Without: countedFrames}, Won: unstopped},
+		"noise-lines":         {Attack: probe.Attack{Goal: "write ten million lines that are not messages", Without: countedFrames}, Won: unstopped},
 	}
 	lines := map[string]string{
 		"version-future": "negotiate a future protocol version", "version-old": "negotiate a protocol version that never existed",
