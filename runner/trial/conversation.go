@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -196,9 +195,9 @@ func (c *conversation) Wait() (process.Exit, error) {
 	return c.exit, c.err
 }
 
-// agentClock cancels a context at the agent's time limit. Pauses do not count.
+// agentClock adds to stops at the agent's time limit. Pauses do not count.
 type agentClock struct {
-	end context.CancelCauseFunc
+	stops *stops
 
 	mu      sync.Mutex
 	timer   *time.Timer   // guarded by mu
@@ -207,24 +206,20 @@ type agentClock struct {
 	stood   time.Duration // total length of pauses; guarded by mu
 }
 
-func startAgentClock(ctx context.Context, limit time.Duration) (context.Context, *agentClock) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	c := &agentClock{end: cancel, left: limit, started: time.Now()}
-	c.timer = time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
-	return ctx, c
+func startAgentClock(limit time.Duration, stops *stops) *agentClock {
+	c := &agentClock{stops: stops, left: limit, started: time.Now()}
+	c.timer = time.AfterFunc(limit, func() { stops.add(timeLimit) })
+	return c
 }
 
-// errNoEvent is the cause when an agent did nothing within its limit for a first event.
-var errNoEvent = errors.New("no first event")
-
-// begins cancels the context if acted is not set within limit. A limit of 0 means none.
+// begins adds to stops if acted is not set within limit. A limit of 0 means none.
 func (c *agentClock) begins(limit time.Duration, acted *atomic.Bool) (stop func() bool) {
 	if limit == 0 {
 		return func() bool { return true }
 	}
 	return time.AfterFunc(limit, func() {
 		if !acted.Load() {
-			c.end(errNoEvent)
+			c.stops.add(noFirstEvent)
 		}
 	}).Stop
 }
@@ -251,10 +246,9 @@ func (c *agentClock) paused() time.Duration {
 	return c.stood
 }
 
-// stop releases the timer and ends the context.
+// stop releases the timer.
 func (c *agentClock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.timer.Stop()
-	c.end(nil)
 }

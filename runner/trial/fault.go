@@ -102,17 +102,15 @@ func (s *stage) members() []member {
 }
 
 // watcher watches the containers of servers while the agent runs. Each exit is recorded as an
-// event. If somebody outside the trial caused one, the agent is stopped.
+// event. If somebody outside the trial caused one, that is a reason to stop the agent.
 type watcher struct {
-	lost     chan struct{} // closed when the agent is to be stopped
 	stop     context.CancelFunc
 	watchers sync.WaitGroup
-	once     sync.Once
 }
 
-func (s *stage) watch(ctx context.Context) *watcher {
+func (s *stage) watch(ctx context.Context, stops *stops) *watcher {
 	watching, stop := context.WithCancel(ctx)
-	w := &watcher{lost: make(chan struct{}), stop: stop}
+	w := &watcher{stop: stop}
 	for _, m := range s.members() {
 		gone := m.sandbox.Gone(m.container)
 		w.watchers.Go(func() {
@@ -127,9 +125,9 @@ func (s *stage) watch(ctx context.Context) *watcher {
 			if ctx.Err() != nil {
 				return
 			}
-			s.recordExit(m.container, e)
+			s.log.recordExit(m.container, e)
 			if e.Foreign() {
-				w.once.Do(func() { close(w.lost) })
+				stops.add(dependencyLost)
 			}
 		})
 	}
