@@ -153,27 +153,26 @@ type stage struct {
 
 // start opens the sandbox, starts the servers, fills the workspace, runs the hooks before the agent and
 // opens its endpoints. The stage holds what has started also on error.
-func start(ctx context.Context, t *plan.Trial, o Options, log observer, down *teardown) (*stage, error) {
+func start(ctx context.Context, t *plan.Trial, o Options, log observer, down *teardown) (s *stage, err error) {
 	o.Entered(evidence.PhaseStart)
-	s := &stage{plan: t, o: o, log: log, spec: t.Spec(), servers: &servers{}}
-	var err error
+	s = &stage{plan: t, o: o, log: log, spec: t.Spec(), servers: &servers{}}
 	if s.sandbox, err = openSandbox(ctx, o.Backend, s.spec, log, down); err != nil {
 		return s, withReason(evidence.ReasonSandbox, err)
 	}
+	defer func() { err = s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, err)) }()
 	s.opened = new(s.sandbox.Guarantees())
 	o.Entered(evidence.PhaseProbe)
 	if s.servers, err = startServers(ctx, t, o, log, s.sandbox, down); err != nil {
-		return s, s.unlessOutside(ctx, withReason(evidence.ReasonServer, err))
+		return s, withReason(evidence.ReasonServer, err)
 	}
 	if err := fillWorkspace(ctx, s.sandbox, t, log.Recorder); err != nil {
-		return s, s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, err))
+		return s, err
 	}
 	if err := runHooks(ctx, s, down); err != nil {
-		return s, s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, err))
+		return s, err
 	}
-	s.endpoints, err = openEndpoints(ctx, s, log, openGateway(t.Models, log), t.Agent.Egress)
-	if err != nil {
-		return s, s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, err))
+	if s.endpoints, err = openEndpoints(ctx, s, log, openGateway(t.Models, log), t.Agent.Egress); err != nil {
+		return s, err
 	}
 	down.add(part{stop: s.endpoints.close})
 	return s, nil
