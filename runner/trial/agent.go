@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -164,50 +162,6 @@ func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 		return nil
 	}
 	return &used
-}
-
-// stopCause is the reason why waiting for an agent ended.
-type stopCause int
-
-const (
-	byItself       stopCause = iota
-	timeLimit                // it reached its time limit
-	noFirstEvent             // it did nothing within the time limit for a first event
-	outputLimit              // it wrote more than its output limit
-	dependencyLost           // something that it needs was lost
-	budgetLimit              // it kept asking models after its budget was used up
-)
-
-// stop is a reason to stop the agent, and when it became known.
-type stop struct {
-	at    time.Time
-	cause stopCause
-}
-
-// stops collects the reasons to stop an agent, which limits and watchers find in the background.
-type stops struct {
-	now   func() time.Time
-	first chan struct{} // closed at the first one
-
-	mu    sync.Mutex
-	known []stop // guarded by mu
-}
-
-func newStops(now func() time.Time) *stops { return &stops{now: now, first: make(chan struct{})} }
-
-func (s *stops) add(cause stopCause) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known = append(s.known, stop{s.now(), cause}); len(s.known) == 1 {
-		close(s.first)
-	}
-}
-
-// soFar returns the stops that are known.
-func (s *stops) soFar() []stop {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.known)
 }
 
 // await waits for the agent to exit, and returns the reasons to stop it that were known by then. At the first

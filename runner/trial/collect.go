@@ -41,7 +41,7 @@ type collected struct {
 
 // loss is something that the agent should have left and that is missing, not whole or not to be read.
 type loss struct {
-	what string // the kind of a gap; empty for closed and cut
+	what string // the kind of a gap; empty for shut and partial
 	how  lossKind
 	err  error
 }
@@ -54,8 +54,8 @@ const (
 	unread                      // it was collected, and cannot be read
 	overlong                    // it is larger than graders take
 	absent                      // the agent did not leave it
-	closed                      // the agent closed its workspace
-	cut                         // part of a file is not collected
+	shut                        // the agent closed its workspace
+	partial                     // part of a file is not collected
 )
 
 // collector copies what the agent left into the evidence. Files of the workspace are read from
@@ -222,7 +222,7 @@ func (c *collector) lookThrough() error {
 		}
 		name := e.Path
 		if e.Closed() {
-			c.lose("", closed, fmt.Errorf("the agent closed its workspace, whose mode it set to %#o", e.Mode))
+			c.lose("", shut, fmt.Errorf("the agent closed its workspace, whose mode it set to %#o", e.Mode))
 		}
 		brought := slices.ContainsFunc(c.plan.Files, func(f plan.File) bool { return f.Path == name })
 		if slices.Contains(eval.ClientConfigs(), name) && !brought {
@@ -234,7 +234,7 @@ func (c *collector) lookThrough() error {
 	}
 	if missed != "" {
 		c.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: missed})
-		c.lose("", cut, errors.New(missed))
+		c.lose("", partial, errors.New(missed))
 	}
 	return wholeTar(file)
 }

@@ -30,7 +30,7 @@ type everything struct {
 	unfit     []failure                    // of giving graders' programs what the agent left
 
 	failed  failure // that ended the trial, and that the agent did not cause
-	down    torn
+	down    remains
 	missing map[string]error // why frames are missing, by kind of gap
 }
 
@@ -301,9 +301,9 @@ func (l loss) notes(midway bool) (all []note) {
 		}
 	}
 	switch l.how {
-	case closed:
+	case shut:
 		return append(all, blame(evidence.ClassFail, "%v", l.err))
-	case cut:
+	case partial:
 		return append(all, blame(evidence.ClassAgentError, "%v", l.err))
 	case overlong:
 		output(fmt.Sprintf("only the first %d bytes are kept", maxFinal), fmt.Errorf("the agent's final output is larger than %d bytes", maxFinal))

@@ -182,11 +182,11 @@ var concluded = map[string]struct {
 		gaps: []string{"workspace: EOF"},
 	},
 	"a closed workspace": {
-		all:   leaving(false, loss{"", closed, errors.New("it closed its workspace")}, loss{"", cut, errors.New("a file is cut")}),
+		all:   leaving(false, loss{"", shut, errors.New("it closed its workspace")}, loss{"", partial, errors.New("a file is cut")}),
 		class: evidence.ClassFail, reason: evidence.ReasonOutput, message: "it closed its workspace; a file is cut",
 	},
 	"a file that is cut": {
-		all:   leaving(false, loss{"", cut, errors.New("a file is cut")}),
+		all:   leaving(false, loss{"", partial, errors.New("a file is cut")}),
 		class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: "a file is cut",
 	},
 	"no final output": {

@@ -6,8 +6,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/internal/bounded"
@@ -193,62 +191,4 @@ func (c *conversation) Signal(s process.Signal) error {
 func (c *conversation) Wait() (process.Exit, error) {
 	<-c.done
 	return c.exit, c.err
-}
-
-// agentClock adds to stops at the agent's time limit. Pauses do not count.
-type agentClock struct {
-	stops *stops
-
-	mu      sync.Mutex
-	timer   *time.Timer   // guarded by mu
-	left    time.Duration // time left when the timer was last started; guarded by mu
-	started time.Time     // start of the current turn or pause; guarded by mu
-	stood   time.Duration // total length of pauses; guarded by mu
-}
-
-func startAgentClock(limit time.Duration, stops *stops) *agentClock {
-	c := &agentClock{stops: stops, left: limit, started: time.Now()}
-	c.timer = time.AfterFunc(limit, func() { stops.add(timeLimit) })
-	return c
-}
-
-// begins adds to stops if acted is not set within limit. A limit of 0 means none.
-func (c *agentClock) begins(limit time.Duration, acted *atomic.Bool) (stop func() bool) {
-	if limit == 0 {
-		return func() bool { return true }
-	}
-	return time.AfterFunc(limit, func() {
-		if !acted.Load() {
-			c.stops.add(noFirstEvent)
-		}
-	}).Stop
-}
-
-func (c *agentClock) pause() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer.Stop()
-	c.left -= time.Since(c.started)
-	c.started = time.Now()
-}
-
-func (c *agentClock) resume() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stood += time.Since(c.started)
-	c.started = time.Now()
-	c.timer.Reset(max(0, c.left))
-}
-
-func (c *agentClock) paused() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stood
-}
-
-// stop releases the timer.
-func (c *agentClock) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer.Stop()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/client"
@@ -99,46 +98,6 @@ func (s *stage) members() []member {
 		}
 	}
 	return all
-}
-
-// watcher watches the containers of servers while the agent runs. Each exit is recorded as an
-// event. If somebody outside the trial caused one, that is a reason to stop the agent.
-type watcher struct {
-	stop     context.CancelFunc
-	watchers sync.WaitGroup
-}
-
-func (s *stage) watch(ctx context.Context, stops *stops) *watcher {
-	watching, stop := context.WithCancel(ctx)
-	w := &watcher{stop: stop}
-	for _, m := range s.members() {
-		gone := m.sandbox.Gone(m.container)
-		w.watchers.Go(func() {
-			select {
-			case <-gone:
-			case <-watching.Done():
-				if !process.IsClosed(gone) {
-					return
-				}
-			}
-			e := m.sandbox.Ended(ctx, m.container)
-			if ctx.Err() != nil {
-				return
-			}
-			s.log.recordExit(m.container, e)
-			if e.Foreign() {
-				stops.add(dependencyLost)
-			}
-		})
-	}
-	return w
-}
-
-// close stops watching. When it returns, the exits of all containers that are gone are
-// recorded, even if the agent exited right after them.
-func (w *watcher) close() {
-	w.stop()
-	w.watchers.Wait()
 }
 
 // foreignEnding returns a fault for the first of the containers that is known to be gone and that

@@ -39,7 +39,7 @@ func hooksOf(s *stage, e *endpoints) hooks {
 	return hooks{s.plan, s.sandbox, s.log.Recorder, s.o.Secrets, s.o.Start, e.addresses}
 }
 
-// runHooks runs the hooks before the agent of a stage. They have endpoints and a recording of their own, so what
+// runHooks runs the hooks before the agent of a stage. They have endpoints and an observer of their own, so what
 // they do with servers is not the agent's; their sessions end with them. They reach no models.
 func runHooks(ctx context.Context, s *stage, down *teardown) error {
 	if len(s.plan.Hooks.Before) == 0 {

@@ -84,7 +84,7 @@ func (l *serverInspection) inspect(ctx context.Context, all *everything, log obs
 		return err
 	}
 	h, err := startServer(ctx, sb, planned, t.EgressLimits, log, logs.output)
-	s := &stage{plan: t, spec: spec, sandbox: sb, servers: &servers{serverStarter: logs, up: []*server{{runningServer: h}}}}
+	s := &stage{plan: t, spec: spec, sandbox: sb, servers: &servers{starter: logs, up: []*server{{runningServer: h}}}}
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
 	defer func() { all.resources = measure(ctx, s.containers(), nil, log.Recorder) }()
 	if err == nil {

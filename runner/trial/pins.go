@@ -64,7 +64,7 @@ func (l *serverStarter) listTools(ctx context.Context, s plan.Server, p *proxy.P
 func (s *servers) comparePins() error {
 	var errs []error
 	for _, up := range s.up {
-		errs = append(errs, recordUnpinned(s.Recorder, up.plan, "the runner's probe", up.unpinned))
+		errs = append(errs, recordUnpinned(s.starter.log.Recorder, up.plan, "the runner's probe", up.unpinned))
 	}
 	return errors.Join(errs...)
 }

@@ -25,8 +25,8 @@ import (
 
 // servers are the trial's servers that have started, in the order of the plan.
 type servers struct {
-	*serverStarter
-	up []*server
+	starter *serverStarter
+	up      []*server
 }
 
 // server is one of a trial's servers.
@@ -41,7 +41,7 @@ type server struct {
 func startServers(ctx context.Context, t *plan.Trial, o Options, log observer, sb sandbox.Sandbox, down *teardown) (*servers, error) {
 	s := &servers{}
 	var err error
-	if s.serverStarter, err = newServerStarter(t, o, log, down); err != nil {
+	if s.starter, err = newServerStarter(t, o, log, down); err != nil {
 		return s, err
 	}
 	down.add(part{stop: s.stop, await: func(ctx context.Context) error {
@@ -53,7 +53,7 @@ func startServers(ctx context.Context, t *plan.Trial, o Options, log observer, s
 	group, ctx := errgroup.WithContext(ctx)
 	for i, planned := range t.Servers {
 		group.Go(func() (err error) {
-			s.up[i], err = s.start(ctx, sb, planned)
+			s.up[i], err = s.starter.start(ctx, sb, planned)
 			return err
 		})
 	}
@@ -87,7 +87,7 @@ func (s *servers) noDiscover() (names []string) {
 // forCheckpoint returns the servers for a checkpoint. Graders can read files in their containers but
 // not call them, since calls would change their state for the agent.
 func (s *servers) forCheckpoint(log observer) *servers {
-	seen := &servers{serverStarter: &serverStarter{observer: log}}
+	seen := &servers{starter: &serverStarter{log: log}}
 	for _, up := range s.up {
 		seen.up = append(seen.up, &server{runningServer: up.runningServer})
 	}
@@ -97,9 +97,9 @@ func (s *servers) forCheckpoint(log observer) *servers {
 // forHooks returns the servers for hooks before the agent: what an attack injects is for the agent,
 // and graders' questions go to the processes of the agent's sessions.
 func (s *servers) forHooks(log observer) *servers {
-	seen := &servers{serverStarter: &serverStarter{observer: log}}
+	seen := &servers{starter: &serverStarter{log: log}}
 	for _, up := range s.up {
-		seen.up = append(seen.up, &server{runningServer: up.runningServer, proxied: s.proxied(up.runningServer)})
+		seen.up = append(seen.up, &server{runningServer: up.runningServer, proxied: s.starter.proxied(up.runningServer)})
 	}
 	return seen
 }
@@ -119,7 +119,7 @@ func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned p
 		}
 		return l.newServer(shared.host, shared), nil
 	}
-	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.observer, l.output)
+	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.log, l.output)
 	if err == nil {
 		err = l.probe(ctx, h)
 	}
@@ -142,9 +142,9 @@ func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
 // probe returns.
 func (l *serverStarter) probe(ctx context.Context, h *runningServer) (err error) {
 	server := l.proxied(h)
-	p := proxy.New(probing{l.observer}, proxy.Limits{}, server)
+	p := proxy.New(probing{l.log}, proxy.Limits{}, server)
 	defer func() { err = errors.Join(err, closeProxy(ctx, p)) }()
-	_, noDiscover, err := client.Probe(ctx, l.Recorder, p.Own(h.plan.Name), server.Tools, agents.IsOurs(l.plan.Agent.Executor))
+	_, noDiscover, err := client.Probe(ctx, l.log.Recorder, p.Own(h.plan.Name), server.Tools, agents.IsOurs(l.plan.Agent.Executor))
 	h.noDiscover = noDiscover
 	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
 		return withHint(h.sandbox, h.plan.Name, h.plan, err)
@@ -199,7 +199,7 @@ func (s *servers) await(context.Context) error {
 func (s *servers) leaveShared() (left []evidence.SharedServer) {
 	for _, up := range s.up {
 		if up.shared != nil {
-			left = append(left, up.shared.leave(s.serverStarter))
+			left = append(left, up.shared.leave(s.starter))
 		}
 	}
 	slices.SortFunc(left, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
@@ -208,7 +208,7 @@ func (s *servers) leaveShared() (left []evidence.SharedServer) {
 
 // serverStarter starts the servers of a trial and records their outputs.
 type serverStarter struct {
-	observer
+	log       observer
 	plan      *plan.Trial
 	shared    *SharedServers
 	serverLog func(t *plan.Trial, server string) io.Writer // may be nil
@@ -219,7 +219,7 @@ type serverStarter struct {
 
 // newServerStarter returns a serverStarter with files for the outputs of servers and their services.
 func newServerStarter(t *plan.Trial, o Options, log observer, down *teardown) (*serverStarter, error) {
-	l := &serverStarter{observer: log, plan: t, shared: o.Shared, serverLog: o.ServerLog, secrets: o.Secrets, outputs: map[string]io.Writer{}}
+	l := &serverStarter{log: log, plan: t, shared: o.Shared, serverLog: o.ServerLog, secrets: o.Secrets, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
 	for _, server := range t.Servers {
 		if err := l.open(server.Name, server.Name, func() (io.WriteCloser, error) { return log.ServerLog(server.Name) }); err != nil {
@@ -240,7 +240,7 @@ func newServerStarter(t *plan.Trial, o Options, log observer, down *teardown) (*
 	return l, nil
 }
 
-// open opens an output, which several processes may write. It is copied to [Host].ServerLog if that is set.
+// open opens an output, which several processes may write. It is copied to [Options].ServerLog if that is set.
 func (l *serverStarter) open(name, container string, open func() (io.WriteCloser, error)) error {
 	file, err := open()
 	if err != nil {

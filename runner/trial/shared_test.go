@@ -55,7 +55,7 @@ func sharingTrial(t *testing.T) (*serverStarter, func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &serverStarter{observer: log, plan: plan}, func() (said []string) {
+	return &serverStarter{log: log, plan: plan}, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)

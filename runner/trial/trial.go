@@ -246,11 +246,11 @@ func (discard) Event(evidence.Event) {}
 // teardown is what has to be cleaned up at the end of a trial.
 type teardown struct {
 	parts []part
-	found torn
+	found remains
 }
 
-// torn is what cleaning up found.
-type torn struct {
+// remains are what cleaning up found.
+type remains struct {
 	shared []evidence.SharedServer // that the trial has left
 	strays []failure               // of removing a sandbox, because of what its programs left
 }

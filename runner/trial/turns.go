@@ -200,6 +200,7 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 	now := *s
 	now.plan, now.log, now.servers, now.endpoints = &plan, log, s.servers.forCheckpoint(log), nil
 	all := everything{plan: &plan, o: s.o, began: log.Now(), opened: s.opened}
+	all.o.Baseline = nil // which is that of whole trials
 	all.ran = agentRun{started: t.started, ended: log.Now(), turns: conversed{between: t.clock.paused(), earlier: t.earlier}}
 	all.ended = all.ran.ended
 	err = errors.Join(t.take(ctx, &now, &all, c.AfterTurn, said), rec.Close())
