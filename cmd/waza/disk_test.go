@@ -188,7 +188,7 @@ graders: [{type: text, name: said, config: {contains: [done]}}]
 -- tasks/2.yaml --
 {id: honest, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
 `, inventory)
-	p.smallDisk("100m")
+	p.smallDisk("40m")
 	p.run(exitInfra)
 	p.wholeJSON()
 	run := p.runOf("fills")
