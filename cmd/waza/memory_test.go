@@ -54,14 +54,22 @@ inputs:
   prompt: head -c 40000000 /dev/zero | tr '\0' '"'
 `)
 	p.compile("hostile", "./testdata/hostile")
-	c := p.start("run", "--isolate", "eval.yaml", "--run-dir", "run")
-	peak := peakOf(t, c)
-	if c.code != exitOK && c.code != exitFailed {
-		t.Fatalf("exit code %d\n%s%s", c.code, c.stdout.String(), c.stderr.String())
-	}
-	t.Logf("RSS %d MiB at the most\n%s", peak>>20, c.stdout.String())
-	if most := int64(576 << 20); peak > most {
-		t.Errorf("the runner took %d MiB, more than %d", peak>>20, most>>20)
+	for name, tasks := range map[string][]string{"most": {"bodies"}, "others": {"connections", "questions", "output", "one-long-line"}} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"run", "--isolate", "eval.yaml", "--run-dir", name}
+			for _, task := range tasks {
+				args = append(args, "--task", task)
+			}
+			c := p.start(args...)
+			peak := peakOf(t, c)
+			if c.code != exitOK && c.code != exitFailed {
+				t.Fatalf("exit code %d\n%s%s", c.code, c.stdout.String(), c.stderr.String())
+			}
+			t.Logf("RSS %d MiB at the most\n%s", peak>>20, c.stdout.String())
+			if most := int64(576 << 20); peak > most {
+				t.Errorf("the runner took %d MiB, more than %d", peak>>20, most>>20)
+			}
+		})
 	}
 }
 
