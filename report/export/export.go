@@ -16,7 +16,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
 // Run is a run to export, with the trials to export in order of task and number.
@@ -29,16 +28,16 @@ type Run struct {
 func trialName(task string, number int) string { return fmt.Sprintf("%s/%d", task, number) }
 
 // graded iterates over the trials to export that have verdicts, with their tasks.
-func (r Run) graded() iter.Seq2[results.Task, results.RunResult] {
+func (r Run) graded() iter.Seq2[view.Task, view.Trial] {
 	wanted := map[string]bool{} // by task and number, as the directories are named
 	for _, dir := range r.Trials {
 		task, number := filepath.Split(string(dir))
 		wanted[filepath.Base(task)+"/"+number] = true
 	}
-	return func(yield func(results.Task, results.RunResult) bool) {
-		for _, task := range r.Results.Tasks {
-			for _, run := range task.Runs {
-				if wanted[trialName(task.TestID, run.RunNumber)] && !yield(task, run) {
+	return func(yield func(view.Task, view.Trial) bool) {
+		for _, task := range view.Tasks(r.Results) {
+			for _, trial := range task.Trials {
+				if wanted[trial.Name] && !yield(task, trial) {
 					return
 				}
 			}

@@ -42,8 +42,8 @@ func Run(w io.Writer, r results.Results, width int) error {
 
 func taskColumns(r results.Results) []column {
 	var rows [][]string
-	for _, t := range r.Tasks {
-		rows = append(rows, row(view.TaskOf(t, r.Config.RunsPerTest)))
+	for _, t := range view.Tasks(r) {
+		rows = append(rows, row(t))
 	}
 	columns := columnsOf([]string{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}, rows)
 	return figures(columns, 1, 3, 4, 5)
