@@ -11,6 +11,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
+func init() { add(Format{Name: "csv", Write: CSV}) }
+
 // column is a column of the table of trials.
 type column struct {
 	name string

@@ -1,5 +1,5 @@
-// Package export writes a run for other tools: as trajectories in ATIF, as CSV, or as
-// OpenTelemetry spans.
+// Package export writes a run for other tools: as trajectories in ATIF, as CSV, as OpenTelemetry spans, or as
+// SARIF.
 //
 // Everything is read from the run's evidence, so redacted text stays redacted. Texts are
 // untrusted and limited in length. One trial is held in memory at a time.
@@ -8,8 +8,10 @@ package export
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,10 +20,27 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// Run is a run to export, with the trials to export in order of task and number.
+// Run is a run to export.
 type Run struct {
 	view.Run
-	Trials []evidence.Dir
+	Trials  []evidence.Dir // those to export, in order of task and number
+	Content bool           // spans include prompts, responses, arguments, results and feedback of graders
+}
+
+// Format is a format that runs are written in. Each is a file of this package, which adds it.
+type Format struct {
+	Name  string
+	Whole bool // it is of whole runs, not of some trials
+	Write func(io.Writer, Run) error
+}
+
+var formats []Format
+
+func add(f Format) { formats = append(formats, f) }
+
+// Formats returns all formats, sorted by name.
+func Formats() []Format {
+	return slices.SortedFunc(slices.Values(formats), func(a, b Format) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // trialName identifies a trial within its run.
