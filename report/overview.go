@@ -257,7 +257,7 @@ func ranges(numbers []int) string {
 // isolation describes how a run's trials were isolated.
 type isolation struct {
 	Mark
-	Said       string
+	view.Isolation
 	Guarantees *evidence.Guarantees
 	Proof      *proof // nil without a certificate
 }
@@ -271,20 +271,10 @@ type proof struct {
 }
 
 func isolationOf(r view.Run) isolation {
-	i := isolation{Guarantees: r.Guarantees, Proof: proofOf(r.Certificate)}
-	switch {
-	case !r.Isolated:
-		i.Mark = Mark{"broke", "Not isolated", "warn"}
-		i.Said = "Agents and servers ran as processes of this machine: they could read and change what its user can, and reach what it reaches."
-	case i.Proof != nil && len(i.Proof.GotOut) > 0:
-		i.Mark = Mark{"broke", "Weakly isolated", "warn"}
-		i.Said = "Every trial ran in containers of its own; not every wall holds."
-	case r.Guarantees != nil && len(r.Guarantees.Missing) > 0:
-		i.Mark = Mark{"error", "Isolated, with gaps", "warn"}
-		i.Said = "Every trial ran in containers of its own; something could not be enforced."
-	default:
-		i.Mark = Mark{"pass", "Isolated", "pass"}
-		i.Said = "Every trial ran in containers of its own."
+	i := isolation{Isolation: r.Isolation(), Guarantees: r.Guarantees, Proof: proofOf(r.Certificate)}
+	i.Mark = Mark{"error", i.Isolation.Word, kindOf(i.State)}
+	if i.State == view.Good {
+		i.Sign = "pass"
 	}
 	return i
 }

@@ -197,7 +197,7 @@ func (p *page) servers(all []results.ServerCard) {
 	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
 	var rows [][]string
 	for _, s := range all {
-		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.CallTime(s.MedianDurationMS), ofNote(s)})
+		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.CallTime(s.MedianDurationMS), ofNote(view.ServerRemarks(s))})
 	}
 	p.folded(text.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }
@@ -205,24 +205,27 @@ func (p *page) servers(all []results.ServerCard) {
 // maxNoted is the maximum number of items of a kind in a server's row.
 const maxNoted = 3
 
-// ofNote returns what to review before trusting a server.
-func ofNote(s results.ServerCard) string {
+func ofNote(notes []view.Note) string {
 	var said []string
-	for _, remark := range view.ServerRemarks(s) {
-		said = append(said, strings.TrimSpace(remark.What+" "+strings.Join(text.Some(remark.Which, maxNoted, code), ", ")))
+	for _, note := range notes {
+		said = append(said, strings.TrimSpace(note.What+" "+strings.Join(text.Some(note.Which, maxNoted, code), ", ")))
 	}
 	return strings.Join(said, ", ")
 }
 
 // isolation returns how the trials were isolated.
 func isolation(run view.Run) string {
-	if !run.Isolated {
-		return "**Not isolated**: agents and servers were processes of the machine."
+	i := run.Isolation()
+	if i.State != view.Good {
+		i.Word = "**" + i.Word + "**"
 	}
-	text := fmt.Sprintf("Isolated: every trial in containers of its own, network %s", code(run.Network))
-	if c := run.Certificate; c != nil {
-		open := len(c.With(evidence.AttackGotOut))
-		text += fmt.Sprintf("; ways out tried: %d, open: %d", len(c.With(evidence.AttackHeld))+open, open)
+	text := i.Word + ": " + i.Text
+	if !run.Isolated {
+		return text
+	}
+	text += fmt.Sprintf(" Network %s", code(run.Network))
+	if i.Tried > 0 {
+		text += fmt.Sprintf("; ways out tried: %d, open: %d", i.Tried, i.Open)
 	}
 	if weak := run.Results.Config.Weak; len(weak) > 0 {
 		text += fmt.Sprintf("; **weak**: %s got out", code(strings.Join(weak, ", ")))

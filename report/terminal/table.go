@@ -26,9 +26,6 @@ func Paint(style Style, state view.State) func(string) string {
 	return func(text string) string { return text }
 }
 
-// NotIsolated is the warning about a run without --isolate.
-const NotIsolated = "nothing was isolated: agents and servers ran as processes of yours"
-
 // column is a column of a table. All columns have the same number of cells.
 type column struct {
 	title string
