@@ -50,12 +50,8 @@ func taskColumns(r results.Results) []column {
 }
 
 func row(t view.Task) []string {
-	score := "-"
-	if t.Stats != nil {
-		score = fmt.Sprintf("%.2f", t.Stats.AvgScore)
-	}
 	return []string{
-		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), score, fmt.Sprint(t.MCPCalls), t.MedianTime(),
+		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), t.Score(), fmt.Sprint(t.MCPCalls), t.MedianTime(),
 	}
 }
 

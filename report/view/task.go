@@ -120,6 +120,14 @@ func (t Task) PassedTrials() int {
 	return 0
 }
 
+// Score returns the mean of its trials' weighted scores, or [Unknown] if no trial counts.
+func (t Task) Score() string {
+	if t.Stats == nil {
+		return Unknown
+	}
+	return fmt.Sprintf("%.2f", t.Stats.AvgWeightedScore)
+}
+
 // MS returns the median of its agents' times in milliseconds, or nil if no trial counts.
 func (t Task) MS() *float64 { return results.MedianDurationMS(t.Task) }
 
