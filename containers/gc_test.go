@@ -211,7 +211,7 @@ func TestFaults_GCBesideLiveRuns(t *testing.T) {
 	})
 	defer collector.Wait()
 	defer close(stop)
-	for range 3 {
+	for range 2 {
 		t.Run("run", func(t *testing.T) {
 			b := openRun(t)
 			for _, network := range []string{sandbox.NetworkBridge, sandbox.NetworkAirtight} {

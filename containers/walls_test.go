@@ -236,21 +236,20 @@ func TestAttacks_ProgramOf32Bits(t *testing.T) {
 
 // mcp.json can be read by the agent and neither be changed nor replaced.
 func TestMCPConfigIsReadOnly(t *testing.T) {
-	bothNetworks(t, func(t *testing.T, kind string) {
-		b := openRun(t)
-		trial := trialOf(b, kind)
-		trial.Containers[0].MCPConfig = "{\"mcpServers\":{\"files\":{\"url\":\"http://files/mcp\"}}}\n"
-		s, _ := stand(t, b, trial)
-		for _, script := range []string{
-			"echo mine > $F", "echo mine >> $F", "rm -f $F", "mv $F /tmp/x", "ln -sf /tmp/x $F",
-			"cp /etc/hostname $F", "chmod 666 $F", "touch /etc/waza/other", "mv /etc/waza /etc/else", "umount /etc/waza",
-		} {
-			if e := sh(t, s, sandbox.Agent, script, "F="+sandbox.MCPConfigPath); e.exit.Code == 0 {
-				t.Errorf("%s: succeeded", script)
-			}
+	t.Parallel()
+	b := openRun(t)
+	trial := trialOf(b, sandbox.NetworkAirtight)
+	trial.Containers[0].MCPConfig = "{\"mcpServers\":{\"files\":{\"url\":\"http://files/mcp\"}}}\n"
+	s, _ := stand(t, b, trial)
+	for _, script := range []string{
+		"echo mine > $F", "echo mine >> $F", "rm -f $F", "mv $F /tmp/x", "ln -sf /tmp/x $F",
+		"cp /etc/hostname $F", "chmod 666 $F", "touch /etc/waza/other", "mv /etc/waza /etc/else", "umount /etc/waza",
+	} {
+		if e := sh(t, s, sandbox.Agent, script, "F="+sandbox.MCPConfigPath); e.exit.Code == 0 {
+			t.Errorf("%s: succeeded", script)
 		}
-		if got := mustSh(t, s, sandbox.Agent, "cat "+sandbox.MCPConfigPath); got+"\n" != trial.Containers[0].MCPConfig {
-			t.Errorf("mcp.json is %q, want %q", got, trial.Containers[0].MCPConfig)
-		}
-	})
+	}
+	if got := mustSh(t, s, sandbox.Agent, "cat "+sandbox.MCPConfigPath); got+"\n" != trial.Containers[0].MCPConfig {
+		t.Errorf("mcp.json is %q, want %q", got, trial.Containers[0].MCPConfig)
+	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/sandbox/selftest"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/schemas"
 )
 
@@ -250,15 +250,18 @@ func TestDocumentsNameNoCode(t *testing.T) {
 }
 
 // TestEveryAttackIsDocumented checks that docs/isolation.md lists what a certificate
-// tells of.
+// tells of, in its order and words.
 func TestEveryAttackIsDocumented(t *testing.T) {
 	document := read(t, filepath.Join(root, "docs", "isolation.md"))
-	for _, name := range selftest.Names() {
-		if !strings.Contains(document, "\n| `"+name+"` | ") {
-			t.Errorf("isolation.md does not list the attack %s", name)
-		}
+	var table strings.Builder
+	table.WriteString("\n| attack | what it tries |\n|---|---|\n")
+	for _, a := range probe.Attacks() {
+		fmt.Fprintf(&table, "| `%s` | %s |\n", a.Name, a.Goal)
 	}
-	if want := fmt.Sprintf("each of %d attacks", len(selftest.Names())); !strings.Contains(document, want) {
+	if !strings.Contains(document, table.String()+"\n") {
+		t.Errorf("isolation.md does not have the table%s", table.String())
+	}
+	if want := fmt.Sprintf("each of %d attacks", len(probe.Attacks())); !strings.Contains(document, want) {
 		t.Errorf("isolation.md does not say %q", want)
 	}
 }

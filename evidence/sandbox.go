@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/waza-isolate/waza/sandbox/observe"
@@ -11,7 +12,19 @@ type Guarantees struct {
 	Backend  string   `json:"backend"` // docker, process
 	Network  string   `json:"network"` // bridge, airtight, none
 	Enforced []string `json:"enforced"`
-	Missing  []string `json:"missing,omitempty"`
+	Missing  []string `json:"missing"`
+}
+
+// UnmarshalJSON reads guarantees. Older records have no missing if nothing is.
+func (g *Guarantees) UnmarshalJSON(data []byte) error {
+	type plain Guarantees
+	if err := json.Unmarshal(data, (*plain)(g)); err != nil {
+		return err
+	}
+	if g.Missing == nil {
+		g.Missing = []string{}
+	}
+	return nil
 }
 
 // Limits are the limits of a container and of the agent or server in it. Zero means

@@ -199,8 +199,8 @@ func TestCertificate(t *testing.T) {
 		waza = dockertest.Waza(t)
 	}
 	network := []string{
-		probe.HostTCP, probe.HostUDP, probe.HostIPv6, probe.BridgeTCP, probe.DeviceTCP, probe.DeviceUDP, probe.Neighbour, probe.OtherServer,
-		probe.External, probe.Metadata, probe.DNSForeign, probe.DNSEngine, probe.DNSHost, probe.EngineTCP, probe.RawSocket, probe.PacketSocket, probe.Ping, probe.PlantedSecret,
+		probe.HostTCP, "host-udp", "host-ipv6", "bridge-tcp", "device-tcp", "device-udp", "neighbour", "other-server",
+		"external", "metadata", "dns-foreign", "dns-engine", "dns-host", "engine-tcp", "raw-socket", "packet-socket", "ping", "planted-secret",
 	}
 	for _, remove := range []bool{true, false} {
 		b := open(t, waza, Options{Config: kube.Settings{Namespace: map[bool]string{true: "waza-removed", false: ""}[remove], RemoveInterface: remove}})
@@ -213,7 +213,7 @@ func TestCertificate(t *testing.T) {
 			if remove && a.Result == evidence.AttackGotOut && slices.Contains(network, a.Name) {
 				t.Errorf("%s got out: %s", a.Name, a.Detail)
 			}
-			if !remove && a.Result == evidence.AttackGotOut && slices.Contains([]string{probe.Neighbour, probe.OtherServer, probe.External, probe.Metadata, probe.PlantedSecret}, a.Name) {
+			if !remove && a.Result == evidence.AttackGotOut && slices.Contains([]string{"neighbour", "other-server", "external", "metadata", "planted-secret"}, a.Name) {
 				t.Errorf("%s got out in spite of the policy: %s", a.Name, a.Detail)
 			}
 			// The namespace is restricted: nothing of ours is on the node's network, which is no proof.

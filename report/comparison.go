@@ -221,8 +221,8 @@ type taskOfRun struct {
 // cells returns the run's tasks by id.
 func (r comparedRun) cells() map[string]comparedCell {
 	dots := map[string][]dot{}
-	for _, task := range r.Run.Results.Tasks {
-		dots[task.TestID] = taskRowOf(task, r.Run.Results.Config.RunsPerTest, 0).Dots
+	for _, task := range view.Tasks(r.Run.Results) {
+		dots[task.TestID] = taskRowOf(task, 0).Dots
 	}
 	cells := map[string]comparedCell{}
 	for _, task := range r.Tasks {

@@ -9,7 +9,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/changes"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
 // TrialOf returns the evidence of a trial of a compared run. Runs are counted from 0.
@@ -57,10 +56,10 @@ func (c *comparison) unfold(read TrialOf) (left int) {
 		return 0
 	}
 	room := budget{text: maxSide, total: maxSides}
-	tasks := make([]map[string]results.Task, len(c.Runs))
+	tasks := make([]map[string]view.Task, len(c.Runs))
 	for i, run := range c.Runs {
-		tasks[i] = map[string]results.Task{}
-		for _, task := range run.Run.Results.Tasks {
+		tasks[i] = map[string]view.Task{}
+		for _, task := range view.Tasks(run.Run.Results) {
 			tasks[i][task.TestID] = task
 		}
 	}
@@ -75,9 +74,9 @@ func (c *comparison) unfold(read TrialOf) (left int) {
 	for _, row := range order[:min(len(order), maxUnfolded)] {
 		var trials []trialParts
 		for i, run := range c.Runs {
-			if one, why := exampleTrial(tasks[i][row.ID]); one != nil {
+			if one := tasks[i][row.ID].Example(); one != nil {
 				t := trialParts{side: side{Run: run.Number(), Number: one.RunNumber, To: run.Links.To(TrialPath(row.ID, one.RunNumber)), Mark: outcomeOf(one.Outcome)}}
-				t.read(read, i, row.ID, why)
+				t.read(read, i, row.ID, one.Noted())
 				trials = append(trials, t)
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
 // funcs are the functions that templates can call.
@@ -79,34 +78,48 @@ func toMinute(t time.Time) string {
 type Mark struct {
 	Sign string // id of the symbol
 	Word string
-	Kind string // color: pass, fail, warn, infra
+	Kind string // color: pass, fail, warn, infra, soft
+}
+
+// kindOf returns the color of a state.
+func kindOf(state view.State) string {
+	switch state {
+	case view.Good:
+		return "pass"
+	case view.Void:
+		return "infra"
+	case view.Doubtful:
+		return "warn"
+	case view.Bad:
+		return "fail"
+	}
+	return "soft"
 }
 
 // outcomeOf returns the mark for the outcome of a trial, call or verdict, in the words of
-// docs/outcomes.md. A status in results.json is shown like an outcome.
+// docs/outcomes.md, or for the verdict on a run.
 func outcomeOf(outcome any) Mark {
 	word := fmt.Sprint(outcome)
+	return Mark{signOf(word), word, kindOf(view.StateOf(word))}
+}
+
+// signOf returns the symbol of an outcome.
+func signOf(word string) string {
 	switch word {
-	case string(results.StatusPassed):
-		word = string(evidence.ClassPass)
-	case string(results.StatusFailed):
-		word = string(evidence.ClassFail)
-	}
-	switch word {
-	case string(evidence.ClassPass), string(evidence.OutcomeOK):
-		return Mark{"pass", word, "pass"}
-	case string(evidence.ClassFail), string(evidence.OutcomeToolError):
-		return Mark{"fail", word, "fail"}
+	case string(evidence.ClassPass), string(evidence.OutcomeOK), view.Passed:
+		return "pass"
+	case string(evidence.ClassFail), string(evidence.OutcomeToolError), view.Failed:
+		return "fail"
 	case string(evidence.ClassTimeout):
-		return Mark{"timeout", word, "warn"}
+		return "timeout"
 	case string(evidence.ClassAgentError), string(evidence.ClassServerError), string(evidence.OutcomeProtocolError), string(evidence.OutcomeTransportError):
-		return Mark{"broke", word, "fail"}
-	case string(evidence.OutcomeCancelled), string(evidence.OutcomeAbandoned):
-		return Mark{"none", word, "infra"}
-	case string(evidence.ClassInfra):
-		return Mark{"infra", word, "infra"}
+		return "broke"
+	case string(evidence.OutcomeCancelled), string(evidence.OutcomeAbandoned), view.AtWork:
+		return "none"
+	case string(evidence.ClassInfra), view.Incomplete:
+		return "infra"
 	}
-	return Mark{"error", word, "warn"}
+	return "error"
 }
 
 // dict returns a map of key-value pairs, for templates that take several values.

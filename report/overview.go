@@ -1,15 +1,11 @@
 package report
 
 import (
-	"cmp"
-	"fmt"
 	"html/template"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
@@ -29,10 +25,11 @@ func (o overview) page() Page {
 }
 
 func overviewOf(r view.Run, l Links) overview {
+	tasks := view.Tasks(r.Results)
 	o := overview{
 		Run: r, place: place{l, PathOverview}, Verdict: verdictOf(r), Strip: trialStrip(r),
-		Failures: listOf(failuresOf(r.Results.Tasks)), Again: listOf(madeAgain(r.Results.Tasks)),
-		Tasks: taskRows(r), Contradicted: listOf(contradicted(r.Results.Tasks)), Isolation: isolationOf(r),
+		Failures: listOf(failuresOf(tasks)), Again: listOf(madeAgain(tasks)),
+		Tasks: taskRows(tasks), Contradicted: listOf(contradicted(tasks)), Isolation: isolationOf(r),
 	}
 	if !r.AtWork {
 		o.Absent = listOf(absentOf(o.Tasks))
@@ -72,16 +69,7 @@ type verdict struct {
 	Said []string
 }
 
-func verdictOf(r view.Run) verdict { return verdict{verdictMark(r.Verdict()), r.Reasons()} }
-
-// verdictMark returns the mark of a run's verdict.
-func verdictMark(word string) Mark {
-	signs := map[string]Mark{
-		view.AtWork: {"none", word, "infra"}, view.Incomplete: {"infra", word, "infra"},
-		view.Passed: {"pass", word, "pass"}, view.Failed: {"fail", word, "fail"},
-	}
-	return signs[word]
-}
+func verdictOf(r view.Run) verdict { return verdict{outcomeOf(r.Verdict()), r.Reasons()} }
 
 // place is the position of a page among the others.
 type place struct {
@@ -118,35 +106,35 @@ func (o overview) AttackSentence() string { return view.AttackSentence(*o.Result
 
 // Attacked returns the tasks under attack, with the results.
 func (o overview) Attacked() (all []attacked) {
-	for _, t := range o.Results.Tasks {
-		if a := results.AttacksOn(t); a != nil {
-			all = append(all, attacked{t, *a, succeeded(t)})
+	for _, row := range o.Tasks {
+		if a := results.AttacksOn(row.Task.Task); a != nil {
+			all = append(all, attacked{row.Task, *a, succeeded(row.Task)})
 		}
 	}
 	return all
 }
 
 type attacked struct {
-	Task results.Task
+	Task view.Task
 	results.Attacks
 	In failure // trials in which the attack succeeded
 }
 
-func succeeded(t results.Task) failure {
+func succeeded(t view.Task) failure {
 	f := failure{Task: t}
-	for _, r := range t.Runs {
-		if r.Outcome.OfAgent() && r.Attacked() {
-			f.Trials = append(f.Trials, r.RunNumber)
+	for _, trial := range t.Trials {
+		if trial.Attacked() {
+			f.Trials = append(f.Trials, trial.RunNumber)
 		}
 	}
 	return f
 }
 
 // contradicted returns where agents misreport their calls.
-func contradicted(tasks []results.Task) []failure {
-	return view.Gather(tasks, func(run results.RunResult) (said []reason) {
-		if run.Narration != nil {
-			for _, text := range run.Narration.Sentences {
+func contradicted(tasks []view.Task) []failure {
+	return view.Gather(tasks, func(trial view.Trial) (said []reason) {
+		if trial.Narration != nil {
+			for _, text := range trial.Narration.Sentences {
 				said = append(said, reason{Why: text})
 			}
 		}
@@ -186,58 +174,44 @@ func listOf[T any](all []T) list[T] {
 // Total returns the total number of entries.
 func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 
-// failuresOf returns successful attacks and failures of counted trials, the most frequent
-// first.
-func failuresOf(tasks []results.Task) []failure {
-	all := view.Gather(tasks, func(run results.RunResult) (said []reason) {
-		if run.Attacked() && run.Outcome.OfAgent() {
-			said = append(said, reason{labeledInjectionMark(evidence.AttackSucceeded), view.AttackLine(*run.Attack)})
+// failuresOf returns what went wrong, apart from trials that ended as infra: see madeAgain.
+func failuresOf(tasks []view.Task) (all []failure) {
+	for _, f := range view.Failures(tasks, 0) {
+		if f.First.Outcome == evidence.ClassInfra {
+			continue
 		}
-		if run.Outcome != evidence.ClassPass && run.Outcome != evidence.ClassInfra {
-			said = append(said, reason{outcomeOf(run.Outcome), view.Line(run)})
+		said := reason{outcomeOf(f.First.Outcome), f.What.Line}
+		if f.What.Attack {
+			said.Mark = labeledInjectionMark(evidence.AttackSucceeded)
 		}
-		return said
-	})
-	slices.SortStableFunc(all, func(a, b failure) int {
-		return cmp.Or(rankOf(a.What.Mark)-rankOf(b.What.Mark), len(b.Trials)-len(a.Trials))
-	})
+		all = append(all, failure{Task: f.Task, What: said, Trials: f.Trials, First: f.First})
+	}
 	return all
 }
 
-// rankOf returns 0 for the mark of a successful attack, and 1 otherwise.
-func rankOf(m Mark) int {
-	if m == labeledInjectionMark(evidence.AttackSucceeded) {
-		return 0
-	}
-	return 1
-}
-
-// again is a trial with an attempt that ended as infra.
+// again is a trial with several attempts, or whose only one ended as infra.
 type again struct {
-	Task     results.Task
+	Task     view.Task
 	Number   int
 	Mark     Mark // of the last attempt
 	Attempts []attempt
 }
 
-// attempt is an attempt that ended as infra.
+// attempt is how an attempt ended that does not count.
 type attempt struct {
 	Number int
 	Why    string
 }
 
-func madeAgain(tasks []results.Task) (all []again) {
+func madeAgain(tasks []view.Task) (all []again) {
 	for _, task := range tasks {
-		for _, run := range task.Runs {
-			a := again{Task: task, Number: run.RunNumber, Mark: outcomeOf(run.Outcome)}
-			for _, e := range run.Earlier {
-				if e.Outcome != evidence.ClassInfra {
-					continue
-				}
-				a.Attempts = append(a.Attempts, attempt{e.Attempt, brokeBy(e.Reason, e.Message)})
+		for _, trial := range task.Trials {
+			a := again{Task: task, Number: trial.RunNumber, Mark: outcomeOf(trial.Outcome)}
+			for _, before := range trial.Before {
+				a.Attempts = append(a.Attempts, attempt{before.Attempt.Attempt, before.Text})
 			}
-			if run.Outcome == evidence.ClassInfra {
-				a.Attempts = append(a.Attempts, attempt{run.Attempts, brokeBy(run.Reason, run.Message)})
+			if trial.Outcome == evidence.ClassInfra {
+				a.Attempts = append(a.Attempts, attempt{trial.Attempts, trial.Last()})
 			}
 			if len(a.Attempts) > 0 {
 				all = append(all, a)
@@ -247,31 +221,16 @@ func madeAgain(tasks []results.Task) (all []again) {
 	return all
 }
 
-// maxReason is the maximum length of a reason, in columns.
-const maxReason = 240
-
-// brokeBy returns what to show after "infra": who broke the trial, in a word, and how.
-func brokeBy(by evidence.Reason, message string) string {
-	message = text.Fit(text.FirstLine(message), maxReason)
-	switch {
-	case message == "":
-		return fmt.Sprintf(" (%s)", by)
-	case by == "":
-		return ": " + message
-	}
-	return fmt.Sprintf(" (%s): %s", by, message)
-}
-
 // absent lists a task's trials without an outcome.
 type absent struct {
-	Task    results.Task
+	Task    view.Task
 	Numbers string
 }
 
 func absentOf(tasks []taskRow) (all []absent) {
 	for _, row := range tasks {
 		if len(row.Missing) > 0 {
-			all = append(all, absent{row.Task.Task, ranges(row.Missing)})
+			all = append(all, absent{row.Task, ranges(row.Missing)})
 		}
 	}
 	return all
@@ -298,7 +257,7 @@ func ranges(numbers []int) string {
 // isolation describes how a run's trials were isolated.
 type isolation struct {
 	Mark
-	Said       string
+	view.Isolation
 	Guarantees *evidence.Guarantees
 	Proof      *proof // nil without a certificate
 }
@@ -312,20 +271,10 @@ type proof struct {
 }
 
 func isolationOf(r view.Run) isolation {
-	i := isolation{Guarantees: r.Guarantees, Proof: proofOf(r.Certificate)}
-	switch {
-	case !r.Isolated:
-		i.Mark = Mark{"broke", "Not isolated", "warn"}
-		i.Said = "Agents and servers ran as processes of this machine: they could read and change what its user can, and reach what it reaches."
-	case i.Proof != nil && len(i.Proof.GotOut) > 0:
-		i.Mark = Mark{"broke", "Weakly isolated", "warn"}
-		i.Said = "Every trial ran in containers of its own; not every wall holds."
-	case r.Guarantees != nil && len(r.Guarantees.Missing) > 0:
-		i.Mark = Mark{"error", "Isolated, with gaps", "warn"}
-		i.Said = "Every trial ran in containers of its own; something could not be enforced."
-	default:
-		i.Mark = Mark{"pass", "Isolated", "pass"}
-		i.Said = "Every trial ran in containers of its own."
+	i := isolation{Isolation: r.Isolation(), Guarantees: r.Guarantees, Proof: proofOf(r.Certificate)}
+	i.Mark = Mark{"error", i.Isolation.Word, kindOf(i.State)}
+	if i.State == view.Good {
+		i.Sign = "pass"
 	}
 	return i
 }

@@ -187,7 +187,7 @@ func TestSearchedAnswersAreBounded(t *testing.T) {
 		}})
 	}
 	searched := 0
-	for _, row := range taskRows(run) {
+	for _, row := range taskRows(view.Tasks(run.Results)) {
 		searched += len(row.Outputs)
 		if !row.Cut || !strings.Contains(row.Outputs, "word") || !strings.Contains(row.Outputs, "short") {
 			t.Fatalf("a row has %q", row.Outputs)
@@ -197,7 +197,7 @@ func TestSearchedAnswersAreBounded(t *testing.T) {
 		t.Errorf("%d bytes can be searched", searched)
 	}
 	run.Results.Tasks = run.Results.Tasks[:2]
-	if rows := taskRows(run); rows[0].Cut || rows[0].Outputs != answer+"\nshort\n" {
+	if rows := taskRows(view.Tasks(run.Results)); rows[0].Cut || rows[0].Outputs != answer+"\nshort\n" {
 		t.Errorf("two tasks: %q", rows[0].Outputs)
 	}
 }

@@ -95,7 +95,7 @@ func (r listedRun) Mark() Mark {
 	word := string(r.State)
 	switch {
 	case r.Live():
-		return verdictMark(view.AtWork)
+		return outcomeOf(view.AtWork)
 	case r.Problem != "":
 		return Mark{"broke", word, "fail"}
 	case r.State == view.StateInterrupted:
@@ -105,7 +105,7 @@ func (r listedRun) Mark() Mark {
 	}
 	words := map[results.Status]string{results.StatusPassed: view.Passed, results.StatusFailed: view.Failed, results.StatusError: view.Incomplete}
 	if word, known := words[r.Verdict]; known {
-		return verdictMark(word)
+		return outcomeOf(word)
 	}
 	return outcomeOf(r.Verdict)
 }

@@ -47,11 +47,11 @@ func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
 
 // trialMark returns the mark of a trial in a task's row. A successful attack takes precedence over
 // a pass.
-func trialMark(run results.RunResult) Mark {
-	if run.Outcome == evidence.ClassPass && run.Attacked() {
+func trialMark(trial view.Trial) Mark {
+	if trial.Passed() && trial.Attacked() {
 		return labeledInjectionMark(evidence.AttackSucceeded)
 	}
-	return outcomeOf(run.Outcome)
+	return outcomeOf(trial.Outcome)
 }
 
 // trialStrip shows how a run's trials ended.

@@ -30,10 +30,10 @@ type dot struct {
 	Ended  bool
 }
 
-func taskRows(r view.Run) (rows []taskRow) {
-	searched := min(maxOutputs, maxSearched/max(len(r.Results.Tasks), 1))
-	for _, task := range r.Results.Tasks {
-		row := taskRowOf(task, r.Results.Config.RunsPerTest, searched)
+func taskRows(tasks []view.Task) (rows []taskRow) {
+	searched := min(maxOutputs, maxSearched/max(len(tasks), 1))
+	for _, task := range tasks {
+		row := taskRowOf(task, searched)
 		row.Is = row.words()
 		rows = append(rows, row)
 	}
@@ -49,42 +49,24 @@ const (
 )
 
 // taskRowOf returns a task's row with up to searched bytes of outputs.
-func taskRowOf(task results.Task, planned, searched int) taskRow {
-	row := taskRow{Task: view.TaskOf(task, planned)}
+func taskRowOf(task view.Task, searched int) taskRow {
+	row := taskRow{Task: task}
 	row.Rank = rank(row.Task)
-	for i, run := range task.Runs {
-		row.Dots = append(row.Dots, dot{trialMark(run), run.RunNumber, true})
+	for i, trial := range task.Trials {
+		row.Dots = append(row.Dots, dot{trialMark(trial), trial.RunNumber, true})
 		// Later trials can use what earlier ones did not.
-		part := text.Shorten(run.FinalOutput, max(searched-len(row.Outputs), 0)/(len(task.Runs)-i))
+		part := text.Shorten(trial.FinalOutput, max(searched-len(row.Outputs), 0)/(len(task.Trials)-i))
 		row.Cut = row.Cut || strings.HasSuffix(part, text.Ellipsis)
 		row.Outputs += part + "\n"
 	}
-	if run, why := exampleTrial(task); run != nil {
-		row.Why, row.Answer = why, text.Line(text.FirstLine(strings.TrimSpace(run.FinalOutput)), maxAnswer)
+	if trial := task.Example(); trial != nil {
+		row.Why, row.Answer = trial.Noted(), text.Line(text.FirstLine(strings.TrimSpace(trial.FinalOutput)), maxAnswer)
 	}
 	for _, number := range row.Missing {
 		row.Dots = append(row.Dots, dot{missingMark(), number, false})
 	}
 	slices.SortFunc(row.Dots, func(a, b dot) int { return a.Number - b.Number })
 	return row
-}
-
-// exampleTrial returns the first trial that did not pass, or was attacked successfully, and why;
-// otherwise the first trial. It returns nil if no trial ended.
-func exampleTrial(task results.Task) (run *results.RunResult, why string) {
-	for i, r := range task.Runs {
-		why := view.Line(r)
-		if why == "" && r.Attacked() {
-			why = view.AttackLine(*r.Attack)
-		}
-		if why != "" {
-			return &task.Runs[i], why
-		}
-	}
-	if len(task.Runs) > 0 {
-		run = &task.Runs[0]
-	}
-	return run, ""
 }
 
 // Mark returns how the task's trials ended. A successful attack takes precedence over a

@@ -362,16 +362,8 @@ func labeledInjectionMark(end evidence.AttackOutcome) Mark {
 
 // injectionMark returns the mark for the result of an attack. Success of the attack is bad.
 func injectionMark(end evidence.AttackOutcome) Mark {
-	word := strings.ReplaceAll(string(end), "_", " ")
-	switch end {
-	case evidence.AttackSucceeded:
-		return Mark{"broke", word, "fail"}
-	case evidence.AttackResisted:
-		return Mark{"pass", word, "pass"}
-	case evidence.AttackNotDelivered:
-		return Mark{"none", word, "infra"}
-	}
-	return Mark{"error", word, "warn"}
+	signs := map[evidence.AttackOutcome]string{evidence.AttackSucceeded: "broke", evidence.AttackResisted: "pass", evidence.AttackNotDelivered: "none"}
+	return Mark{cmp.Or(signs[end], "error"), strings.ReplaceAll(string(end), "_", " "), kindOf(view.StateOfAttack(end))}
 }
 
 // successMark returns the mark for the result of a grader of an attack's success, which passes if the

@@ -150,7 +150,7 @@ func (r *reading) callRow(call *evidence.Call) Row {
 	}
 	for _, remark := range r.remarks[call.Seq] {
 		if remark.Flag != "" {
-			row.flag(flagKinds[remark.Weight], remark.Flag)
+			row.flag(flagKinds[remark.State], remark.Flag)
 		}
 		sentence := capital(remark.Text)
 		if remark.More != "" {
@@ -163,7 +163,7 @@ func (r *reading) callRow(call *evidence.Call) Row {
 }
 
 // flagKinds are the colors of flags.
-var flagKinds = map[view.Weight]string{view.Doubtful: "warn", view.Bad: "fail"}
+var flagKinds = map[view.State]string{view.Doubtful: "warn", view.Bad: "fail"}
 
 // capital returns words with the first letter in upper case.
 func capital(words string) string {

@@ -39,9 +39,9 @@ func attackOf(trial Trial) *Attack {
 	}
 }
 
-// Attacked reports whether an attack succeeded in the trial.
+// Attacked reports whether an attack succeeded in the trial, if the trial counts.
 func (r RunResult) Attacked() bool {
-	return r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded
+	return counts(r) && r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded
 }
 
 // Attacked reports whether an attack succeeded in one of the trials. It changes no count of what

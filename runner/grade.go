@@ -19,9 +19,8 @@ import (
 // Regrading is a request to grade a completed run again from its evidence.
 type Regrading struct {
 	Dir string // run directory
-	// Ask asks judges the questions that have no answer, as Consulting configures.
-	Ask        bool
-	Consulting trial.Consulting
+	// Ask asks judges the questions that have no answer, or with Again all questions.
+	Ask, Again bool
 	// Snapshots is the path of an eval whose snapshots are overwritten with files of the run;
 	// may be empty. The record's path is not used, since the run may come from someone else.
 	Snapshots string
@@ -95,6 +94,7 @@ func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Sn
 	if r.Ask {
 		defer func() { r.Host.Say(fmt.Sprintf("questions put to the judge: %d", put)) }()
 	}
+	consulting := trial.Consulting{Connect: r.Host.Recorded, Secrets: r.Host.Secrets, Again: r.Again}
 	trials, err := Trials(r.Dir)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Sn
 			return err
 		}
 		if r.Ask {
-			asked, err := r.Consulting.Ask(ctx, dir, trial)
+			asked, err := consulting.Ask(ctx, dir, trial)
 			put += asked
 			if asked > 0 {
 				err = errors.Join(err, record.renew(r.Dir, dir, evidence.StepsFile))

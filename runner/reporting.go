@@ -28,7 +28,7 @@ type output struct {
 // outputs returns the files that every run generates.
 func outputs() []output {
 	return []output{
-		{JUnitFile, func(w io.Writer, run view.Run) error { return junit.Write(w, run.Results) }},
+		{JUnitFile, junit.Write},
 		{ReportFile, func(w io.Writer, run view.Run) error { return report.Write(w, []view.Run{run}, TrialDir) }},
 	}
 }

@@ -111,6 +111,9 @@ type Host struct {
 
 	// Connect returns the judge for graders; required if a trial has one.
 	Connect func(evidence.Judge) (trial.Judge, error)
+	// Recorded returns the judge that the record of a run names, which may come from someone else; required
+	// to resume a run and to ask judges again.
+	Recorded func(evidence.Judge) (trial.Judge, error)
 	// ServerLog and Hold are those of [trial.Options].
 	ServerLog func(t *plan.Trial, server string) io.Writer
 	Hold      func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)

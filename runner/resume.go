@@ -26,8 +26,6 @@ type Resumption struct {
 	// Isolated is the --isolate flag; nil if it was not given.
 	Isolated  *bool
 	HostHooks bool
-	// Consulting configures asking the judges on record.
-	Consulting trial.Consulting
 	// ReadOverlay reads the file that was laid over the eval's servers.
 	ReadOverlay func(path string) (*mcpconfig.ClientFile, error)
 	// Sweep removes what an interrupted run left on its engine or as processes.
@@ -50,7 +48,7 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 	if r.Isolated != nil && *r.Isolated != record.Isolated {
 		return nil, Outcome{}, mistake("--isolate cannot be changed with --resume: a run is resumed with its own options")
 	}
-	left, err := Recover(ctx, r.Dir, record, r.Consulting)
+	left, err := Recover(ctx, r.Dir, record, trial.Consulting{Connect: r.Host.Recorded, Secrets: r.Host.Secrets})
 	if err != nil {
 		return nil, Outcome{}, err
 	}

@@ -38,10 +38,6 @@ graders:
 The harbour opens at six.
 -- model.yaml --
 conversations:
-  - when: {prompt_contains: /etc/passwd}
-    turns:
-      - call: {server: files, tool: read_text_file, arguments: {path: /etc/passwd}}
-      - say: "The server will not tell: access denied"
   - when: {prompt_contains: echo a word}
     turns:
       - call: {server: everything, tool: echo, arguments: {message: "héllo wörld"}}
@@ -71,9 +67,7 @@ func newAgentProject(t *testing.T, executor, network string) *project {
 	t.Helper()
 	archive := strings.NewReplacer("EXECUTOR", executor, "NETWORK", network).Replace(realServers)
 	p := newProject(t, archive, npmServers, images.DefaultNPM)
-	for _, file := range []string{"2-error.yaml", "3-everything.yaml"} {
-		p.write("tasks/"+file, realTask(t, file))
-	}
+	p.write("tasks/everything.yaml", realTask(t, "3-everything.yaml"))
 	return p
 }
 
@@ -90,7 +84,6 @@ func TestAgents_Airtight(t *testing.T) {
 	}
 	p.write("eval.yaml", strings.Replace(eval, soon, slow, 1))
 	p.run(exitOK)
-	checkAgentTrial(t, p, "error", "read_text_file")
 	checkAgentTrial(t, p, "everything", "echo", "get-sum", "trigger-long-running-operation")
 }
 
@@ -121,27 +114,19 @@ func checkAgentTrial(t *testing.T, p *project, task string, tools ...string) {
 	}
 }
 
-// TestAgents_AlteredTranscripts checks that altered transcripts are detected. The agents are
-// the real programs, whose output is changed to name another tool.
-func TestAgents_AlteredTranscripts(t *testing.T) {
+// TestAgents_AlteredTranscript checks that an altered transcript is detected. The agent is the real
+// program, whose output is changed to name another tool.
+func TestAgents_AlteredTranscript(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ says, altered, claim string }{
-		"claude":   {`"name":"mcp__everything__get-sum"`, `"name":"mcp__everything__echo"`, "mcp__everything__echo"},
-		"codex":    {`"tool":"get-sum"`, `"tool":"echo"`, "mcp__everything__echo"},
-		"gemini":   {`"tool_name":"mcp_everything_get-sum"`, `"tool_name":"mcp_everything_echo"`, "mcp_everything_echo"},
-		"opencode": {`"tool":"everything_get-sum"`, `"tool":"everything_echo"`, "everything_echo"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newAgentProject(t, name, "airtight")
-			p.start("images", "build", name).wait(exitOK)
-			p.write("altered.yaml", alteredAdapter(t, name, test.says, test.altered))
-			p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "executor: "+name, "executor: command\n  agent: {adapter: altered.yaml}", 1))
-			p.run(exitFailed, "--task", "everything")
-			n := p.runOf("everything").Narration
-			if n == nil || len(n.Unbacked) != 1 || n.Unbacked[0].Name != test.claim || len(n.Unreported) != 1 {
-				t.Errorf("narration %+v", n)
-			}
-		})
+	const name, says, altered = "gemini", `"tool_name":"mcp_everything_get-sum"`, `"tool_name":"mcp_everything_echo"`
+	p := newAgentProject(t, name, "airtight")
+	p.start("images", "build", name).wait(exitOK)
+	p.write("altered.yaml", alteredAdapter(t, name, says, altered))
+	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "executor: "+name, "executor: command\n  agent: {adapter: altered.yaml}", 1))
+	p.run(exitFailed)
+	n := p.runOf("everything").Narration
+	if n == nil || len(n.Unbacked) != 1 || n.Unbacked[0].Name != "mcp_everything_echo" || len(n.Unreported) != 1 {
+		t.Errorf("narration %+v", n)
 	}
 }
 

@@ -83,47 +83,41 @@ const fullDisk = "the disk is full: write "
 // a limit of its own. The trials before and after it are not touched.
 func TestFaults_DiskTooSmallForATrial(t *testing.T) {
 	t.Parallel()
-	for what, test := range map[string]struct {
-		agent  string
-		exit   int
-		class  evidence.Class
-		reason evidence.Reason
-	}{
-		"workspace": {"head -c 60000000 /dev/zero > big", exitInfra, evidence.ClassInfra, evidence.ReasonRunner},
-		"output":    {"head -c 60000000 /dev/zero", exitFailed, evidence.ClassAgentError, evidence.ReasonOutput}, // too large on any disk
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			p := newProject(t, `
+	p := newProject(t, `
 -- eval.yaml --
 name: NAME
 config:
   trials_per_task: 1
+  parallel: false
   executor: command
   agent: {command: sh, args: [-c], prompt: argument}
   isolation: {network: airtight, agent: {image: "debian:bookworm-slim"}}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
-{id: before, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
+{id: workspace, inputs: {prompt: "head -c 60000000 /dev/zero > big"}}
 -- tasks/2.yaml --
-{id: large, inputs: {prompt: "`+test.agent+`"}}
+{id: between, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
 -- tasks/3.yaml --
+{id: output, inputs: {prompt: "head -c 60000000 /dev/zero"}}
+-- tasks/4.yaml --
 {id: after, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
 `)
-			p.smallDisk("40m")
-			p.run(test.exit)
-			p.wholeJSON()
-			for _, task := range []string{"before", "after"} {
-				if run := p.runOf(task); run.Outcome != evidence.ClassPass {
-					t.Errorf("%s: %s, %s", task, run.Outcome, run.Message)
-				}
-			}
-			if run := p.runOf("large"); run.Outcome != test.class || run.Reason != test.reason || !strings.Contains(run.Message, fullDisk) {
-				t.Errorf("outcome %s, %s: %q", run.Outcome, run.Reason, run.Message)
-			}
-			dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
-		})
+	p.smallDisk("40m")
+	p.run(exitInfra)
+	p.wholeJSON()
+	for _, task := range []string{"between", "after"} {
+		if run := p.runOf(task); run.Outcome != evidence.ClassPass {
+			t.Errorf("%s: %s, %s", task, run.Outcome, run.Message)
+		}
 	}
+	if run := p.runOf("workspace"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonRunner || !strings.Contains(run.Message, fullDisk) {
+		t.Errorf("outcome %s, %s: %q", run.Outcome, run.Reason, run.Message)
+	}
+	// This is too large on any disk.
+	if run := p.runOf("output"); run.Outcome != evidence.ClassAgentError || run.Reason != evidence.ReasonOutput || !strings.Contains(run.Message, fullDisk) {
+		t.Errorf("outcome %s, %s: %q", run.Outcome, run.Reason, run.Message)
+	}
+	dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
 }
 
 // The disk fills up while an agent is at work, with its calls not recorded any more:
@@ -194,7 +188,7 @@ graders: [{type: text, name: said, config: {contains: [done]}}]
 -- tasks/2.yaml --
 {id: honest, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
 `, inventory)
-	p.smallDisk("100m")
+	p.smallDisk("40m")
 	p.run(exitInfra)
 	p.wholeJSON()
 	run := p.runOf("fills")

@@ -174,7 +174,8 @@ func TestFaults_EngineFrozenForGood(t *testing.T) {
 func TestFaults_TwoRunsBesideGC(t *testing.T) {
 	t.Parallel()
 	engine := dockertest.StartPrivate(t, []string{inventory})
-	one, two := unpackProject(t, atWork), unpackProject(t, atWork)
+	short := strings.NewReplacer("sleep: 15s", "sleep: 3s", "times: 75", "times: 15").Replace(atWork)
+	one, two := unpackProject(t, short), unpackProject(t, short)
 	runs := []*command{}
 	for _, p := range []*project{one, two} {
 		p.env = append(p.env, "DOCKER_HOST="+engine.Host())

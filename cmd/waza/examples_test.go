@@ -27,8 +27,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// Every example runs on both kinds of network, and its verdicts can be repeated: here on
-// one of them, and in TestExamples_OtherNetwork on the other.
+// Every example runs, on one kind of network or the other, and its verdicts can be repeated.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	for i, e := range examples() {
@@ -36,16 +35,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The first one is run by waza as go install builds it.
-func TestExamples_OtherNetwork(t *testing.T) {
-	t.Parallel()
-	for i, e := range examples() {
-		waza := dockertest.Waza(t)
-		if i == 0 {
-			waza = dockertest.Program(t, "cmd/waza", "waza")
-		}
-		t.Run(e.name, func(t *testing.T) { e.run(t, waza, networks[(i+1)%2]) })
-	}
+// The first one is run by waza as go install builds it, too, on the other kind of network.
+func TestExamples_GoInstall(t *testing.T) {
+	examples()[0].run(t, dockertest.Program(t, "cmd/waza", "waza"), networks[1])
 }
 
 // TestExamples_Browser has a test of its own because its image, with Chromium, takes long to build.

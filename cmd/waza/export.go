@@ -3,25 +3,23 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/export"
-	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
-)
-
-const (
-	formatATIF format = "atif" // trajectories, one per line
-	formatCSV  format = "csv"  // one row per trial
-	formatOTLP format = "otlp" // OpenTelemetry spans, one request per line
 )
 
 // exportCommand is waza export.
 func exportCommand(s *state) *cli.Command {
-	formats := []format{formatATIF, formatCSV, formatOTLP, formatSARIF}
+	formats := export.Formats()
+	names := make([]format, len(formats))
+	for i, f := range formats {
+		names[i] = format(f.Name)
+	}
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "Write a run in the format of another tool",
@@ -31,29 +29,30 @@ func exportCommand(s *state) *cli.Command {
 			"OpenTelemetry in OTLP JSON; or, of a whole run, what its servers did and listed that is worth a look, " +
 			"as SARIF 2.1.0. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "Write in `FORMAT`: " + either(formats), Action: mustBeOneOf("format", formats)},
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "Write in `FORMAT`: " + either(names), Action: mustBeOneOf("format", names)},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write to `FILE`", DefaultText: "stdout"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, 3, "a run directory, and the trials to export"); err != nil {
 				return err
 			}
-			f := formatOf(c)
-			if f == "" {
-				return usage("give --format: %s", either(formats))
+			at := slices.Index(names, formatOf(c))
+			if at < 0 {
+				return usage("give --format: %s", either(names))
 			}
 			dir, err := runNamed(c.Args().First())
 			if err != nil {
 				return err
 			}
-			if f == formatSARIF && c.NArg() > 1 {
-				return usage("--format sarif exports a whole run: leave out the task")
+			if formats[at].Whole && c.NArg() > 1 {
+				return usage("--format %s exports a whole run: leave out the task", names[at])
 			}
 			run, err := readExport(dir, strings.Join(c.Args().Slice()[1:], "/"))
 			if err != nil {
 				return err
 			}
-			return writeExport(s, run, f, c.String("output"))
+			run.Content = variables(s.lookup).capturesContent()
+			return writeExport(s, run, formats[at], c.String("output"))
 		},
 	}
 }
@@ -76,17 +75,8 @@ func readExport(dir, which string) (run export.Run, err error) {
 	return run, nil
 }
 
-func writeSARIF(w io.Writer, run export.Run) error {
-	document, err := inspection.SARIF(run.Run)
-	if err == nil {
-		_, err = w.Write(document)
-	}
-	return err
-}
-
-func writeExport(s *state, run export.Run, f format, file string) error {
-	write := map[format]func(io.Writer, export.Run) error{formatATIF: export.ATIF, formatCSV: export.CSV, formatOTLP: export.OTLP(variables(s.lookup).capturesContent()), formatSARIF: writeSARIF}[f]
-	to := func(w io.Writer) error { return write(w, run) }
+func writeExport(s *state, run export.Run, f export.Format, file string) error {
+	to := func(w io.Writer) error { return f.Write(w, run) }
 	if file != "" {
 		return writeTo(file, to)
 	}

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/moby/moby/client"
-
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
@@ -26,7 +24,7 @@ name: NAME
 config:
   trials_per_task: 1
   executor: script
-  isolation: {network: NETWORK}
+  isolation: {network: airtight}
   mcp_server_lifetime: per_benchmark
   mcp_servers:
     it: {image: "debian:bookworm-slim", command: /srv/hostile, args: [count], files: {/srv/hostile: hostile}}
@@ -47,55 +45,42 @@ graders:
 // through the engine: the trial is retried, and the earlier attempt is kept.
 func TestFaults_KilledFromOutside(t *testing.T) {
 	t.Parallel()
-	for role, network := range map[string]string{"agent": "airtight", "network": "bridge"} {
-		t.Run(role, func(t *testing.T) {
-			t.Parallel()
-			p := newProject(t, strings.ReplaceAll(waits, "NETWORK", network))
-			p.compile("hostile", "./testdata/hostile")
-			engine := dockertest.Engine(t)
-			c := p.startRun()
-			c.await("the first attempt is at work", func() bool {
-				return p.exists("run", "trials", "x", "1", evidence.FramesOf("it")) && strings.Contains(p.read("run", "trials", "x", "1", evidence.FramesOf("it")), `tools/call`)
-			})
-			if role == "network" {
-				base := "waza-" + p.runID() + "-x-1"
-				if _, err := engine.NetworkDisconnect(t.Context(), base, client.NetworkDisconnectOptions{Container: base + "-agent", Force: true}); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				dockertest.Kill(t, engine, p.runID(), role)
-			}
-			c.wait(exitOK)
-			run := p.runOf("x")
-			if run.Outcome != evidence.ClassPass || run.Attempts != 2 || len(run.Earlier) != 1 || run.Earlier[0].Reason != evidence.ReasonKilled {
-				t.Errorf("%s in attempt %d, before it %+v", run.Outcome, run.Attempts, run.Earlier)
-			}
-			if s := p.results().Summary; s.Again != 1 || s.Succeeded != 1 {
-				t.Errorf("summary %+v", s)
-			}
-			earlier, err := evidence.Dir(p.path("run", "trials", "x", "1", "attempts", "1")).Trial()
-			if err != nil || earlier.Class != evidence.ClassInfra || earlier.AgentStart.IsZero() {
-				t.Errorf("the first attempt is kept as %+v, %v", earlier, err)
-			}
-			if !strings.Contains(c.stdout.String(), "x/1 pass after 1 attempt that ended as infra: killed: the ") {
-				t.Errorf("stdout: %s", c.stdout.String())
-			}
-			if !regexp.MustCompile(`(?m)^infra \(killed\) +x/1 .*; trying again$`).MatchString(c.stderr.String()) {
-				t.Errorf("stderr: %s", c.stderr.String())
-			}
-			before := p.read("run", "results.json")
-			p.start("grade", "run").wait(exitOK)
-			if p.read("run", "results.json") != before {
-				t.Error("grading again changed the results")
-			}
-		})
+	p := newProject(t, waits)
+	p.compile("hostile", "./testdata/hostile")
+	c := p.startRun()
+	c.await("the first attempt is at work", func() bool {
+		return p.exists("run", "trials", "x", "1", evidence.FramesOf("it")) && strings.Contains(p.read("run", "trials", "x", "1", evidence.FramesOf("it")), `tools/call`)
+	})
+	dockertest.Kill(t, dockertest.Engine(t), p.runID(), "agent")
+	c.wait(exitOK)
+	run := p.runOf("x")
+	if run.Outcome != evidence.ClassPass || run.Attempts != 2 || len(run.Earlier) != 1 || run.Earlier[0].Reason != evidence.ReasonKilled {
+		t.Errorf("%s in attempt %d, before it %+v", run.Outcome, run.Attempts, run.Earlier)
+	}
+	if s := p.results().Summary; s.Again != 1 || s.Succeeded != 1 {
+		t.Errorf("summary %+v", s)
+	}
+	earlier, err := evidence.Dir(p.path("run", "trials", "x", "1", "attempts", "1")).Trial()
+	if err != nil || earlier.Class != evidence.ClassInfra || earlier.AgentStart.IsZero() {
+		t.Errorf("the first attempt is kept as %+v, %v", earlier, err)
+	}
+	if !strings.Contains(c.stdout.String(), "x/1 pass after 1 attempt that ended as infra: killed: the ") {
+		t.Errorf("stdout: %s", c.stdout.String())
+	}
+	if !regexp.MustCompile(`(?m)^infra \(killed\) +x/1 .*; trying again$`).MatchString(c.stderr.String()) {
+		t.Errorf("stderr: %s", c.stderr.String())
+	}
+	before := p.read("run", "results.json")
+	p.start("grade", "run").wait(exitOK)
+	if p.read("run", "results.json") != before {
+		t.Error("grading again changed the results")
 	}
 }
 
 // TestNoRetries checks that, without retries, a trial that somebody else ended has no outcome.
 func TestNoRetries(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, strings.ReplaceAll(waits, "NETWORK", "airtight"))
+	p := newProject(t, waits)
 	p.compile("hostile", "./testdata/hostile")
 	c := p.startRun("--infra-retries", "0")
 	p.awaitAgents(c, "x")

@@ -41,11 +41,9 @@ func gradeCommand(s *state) *cli.Command {
 			if err != nil {
 				return err
 			}
-			consulting := s.consulting(c)
-			consulting.Again = c.Bool("judge-again")
 			out, err := runner.Regrade(ctx, runner.Regrading{
-				Dir: dir, Ask: asksJudges(c), Consulting: consulting, Snapshots: c.String("update-snapshots"),
-				Host: s.host(normal, false),
+				Dir: dir, Ask: asksJudges(c), Again: c.Bool("judge-again"), Snapshots: c.String("update-snapshots"),
+				Host: s.hostOfRecorded(c, normal),
 			})
 			if out.Dir == "" {
 				return withExitCode(err)

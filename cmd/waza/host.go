@@ -424,13 +424,14 @@ func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, err
 	return client, nil
 }
 
-// consulting returns how to ask the judges on record, as far as the flags of c allow it.
-func (s *state) consulting(c *cli.Command) trial.Consulting {
-	judges := newJudges(s, &secret.Set{})
-	return trial.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (trial.Judge, error) {
+// hostOfRecorded is like host for a run on record, whose judges are asked as far as the flags of c allow it.
+func (s *state) hostOfRecorded(c *cli.Command, l verbosity) runner.Host {
+	h := s.host(l, false)
+	h.Recorded = func(j evidence.Judge) (trial.Judge, error) {
 		if missing := missingJudgeFlags(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
 			return nil, usage("the run's record names the judge's endpoint and the variable with its key, and may come from someone else: to allow that, give %s", missing)
 		}
-		return judges.connect(j)
-	}}
+		return h.Connect(j)
+	}
+	return h
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/report/terminal"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -83,7 +83,7 @@ func TestExampleWithoutIsolation(t *testing.T) {
 	}
 	c := p.startLocal("-v").wait(exitOK)
 	stdout, stderr := c.stdout.String(), c.stderr.String()
-	if !strings.Contains(stdout, terminal.NotIsolated) {
+	if !strings.Contains(stdout, view.Run{}.Isolation().Text) {
 		t.Errorf("stdout: %s", stdout)
 	}
 	if !strings.Contains(stderr, "without --isolate nothing is isolated") || !strings.Contains(stderr, `without --isolate these have no effect: image of server "inventory"`) {

@@ -165,10 +165,10 @@ func (o runOutput) trace(out runner.Outcome) error {
 	if err != nil {
 		return err
 	}
-	run, write := export.Run{Run: out.View(), Trials: trials}, export.OTLP(t.content)
+	run := export.Run{Run: out.View(), Trials: trials, Content: t.content}
 	if t.endpoint == nil {
 		file := withLabel(t.file, o.label)
-		if err := writeNamed(file, func(w io.Writer) error { return write(w, run) }); err != nil {
+		if err := writeNamed(file, func(w io.Writer) error { return export.OTLP(w, run) }); err != nil {
 			return fmt.Errorf("--otel-file: %w", err)
 		}
 		fmt.Fprintf(o.stderr, "OpenTelemetry: traces are in %s (semantic conventions %s)\n", file, export.SemanticConventions)
@@ -177,7 +177,7 @@ func (o runOutput) trace(out runner.Outcome) error {
 	ctx, stop := context.WithTimeout(context.Background(), otlpTimeoutAll)
 	defer stop()
 	at := (&url.URL{Scheme: t.endpoint.Scheme, Host: t.endpoint.Host, Path: t.endpoint.Path}).String() // without credentials and query
-	if err := write(&collector{ctx, t}, run); err != nil {
+	if err := export.OTLP(&collector{ctx, t}, run); err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {
 			err = wrong.Err // the URL may contain credentials

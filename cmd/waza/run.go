@@ -421,7 +421,7 @@ func resumeRun(ctx context.Context, s *state, c *cli.Command) error {
 	defer stop()
 	r := runner.Resumption{
 		Dir: dir, Eval: c.Args().First(), Pace: pace, HostHooks: c.Bool("allow-host-hooks"),
-		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(out.verbosity, false),
+		ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.hostOfRecorded(c, out.verbosity),
 	}
 	if c.IsSet("isolate") {
 		isolated := c.Bool("isolate")

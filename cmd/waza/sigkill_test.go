@@ -134,43 +134,23 @@ func inCall(v runView) bool {
 	})
 }
 
-// besides says whether one trial has ended and another is at work.
-func besides(v runView) bool {
-	ended, begun := v.fresh("trials", "*", "*", evidence.VerdictsFile), v.fresh("trials", "*", "*", evidence.EventsFile)
-	return len(ended) > 0 && len(begun) > len(ended)
-}
-
-// killChains have points in each phase of a run's life: it begins, a trial's network and workspace
-// are made, its servers start, its agent works, it ends, the run ends. Two points of a phase
-// differ in what stands on the engine or in the run directory.
+// killChains have a point in each phase of a run's life: it begins, a trial's network and workspace
+// are made, its servers start, its agent works, it ends, the run ends. Points of a phase differ in
+// what stands on the engine.
 var killChains = []killChain{
-	{"bridge", "tmpfs", []killPoint{
-		{name: "lease: create asked for", when: before, request: `^create container lease$`},
-		{name: "task network made", when: after, request: `^create network `},
-		{name: "agent has answered", file: filled("trials", "pipe", "*", evidence.StdoutFile)},
-		{name: "trial.json written", file: written("trials", "*", "*", evidence.TrialFile)},
-	}},
 	{"airtight", "tmpfs", []killPoint{
-		{name: "lease started", when: after, request: `^start container lease$`},
+		{name: "lease: create asked for", when: before, request: `^create container lease$`},
 		{name: "server on stdio: create asked for", when: before, request: `^create container pipe-\d-slow$`},
 		{name: "agent attached", when: after, request: `^attach container .*-agent$`},
-		{name: "verdicts.json written", file: written("trials", "*", "*", evidence.VerdictsFile)},
-	}},
-	{"bridge", "volume", []killPoint{
-		{name: "users taken", when: after, request: `^create volume waza-users-`},
-		{name: "workspace volume: filling asked for", when: before, request: `^fill container filler$`},
-		{name: "service started", when: after, request: `^start container web-\d-.*db$`},
-		{name: "task network: removal asked for", when: before, request: `^remove network `},
-	}},
-	{"airtight", "tmpfs", []killPoint{
-		{name: "run.json written", file: written("run.json")},
-		{name: "in the midst of a server's start", file: written("trials", "pipe", "*", evidence.ServersDir, "slow.stderr")},
 		{name: "in the midst of a tool call", file: inCall},
 		{name: "run's volumes: removal asked for", when: before, request: `^remove volume `},
 	}},
-	{"bridge", "tmpfs", []killPoint{
-		{name: "before.tar written", file: written("trials", "*", "*", evidence.BeforeFile)},
-		{name: "one trial done, another at work", file: besides},
+	{"bridge", "volume", []killPoint{
+		{name: "users taken", when: after, request: `^create volume waza-users-`},
+		{name: "task network made", when: after, request: `^create network `},
+		{name: "workspace volume: filling asked for", when: before, request: `^fill container filler$`},
+		{name: "service started", when: after, request: `^start container web-\d-.*db$`},
+		{name: "task network: removal asked for", when: before, request: `^remove network `},
 		{name: "results.json written", file: written("results.json")},
 	}},
 }
@@ -179,23 +159,15 @@ var killChains = []killChain{
 // and nothing after gc; and its run, resumed, comes to what an undisturbed one does.
 func TestFaults_RunnerKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	undisturbed := map[string]reported{}
-	for _, network := range []string{"bridge", "airtight"} {
-		p := newKilledProject(t, network, "tmpfs")
-		p.run(exitOK)
-		undisturbed[network+" tmpfs"] = tell(t, p)
-	}
-	p := newKilledProject(t, "bridge", "volume")
-	p.run(exitOK)
-	undisturbed["bridge volume"] = tell(t, p)
-
 	// gc removes by force what it finds of a dead run. So while a test waits for
 	// containers to end by themselves, no other sweeps.
 	var sweeping sync.RWMutex
 	t.Run("at", func(t *testing.T) {
 		for _, chain := range killChains {
-			t.Run(chain.points[0].name, func(t *testing.T) {
+			t.Run(chain.network+" "+chain.workspace, func(t *testing.T) {
 				t.Parallel()
+				undisturbed := newKilledProject(t, chain.network, chain.workspace)
+				undisturbed.run(exitOK)
 				p := newKilledProject(t, chain.network, chain.workspace)
 				args := []string{"run", "--isolate", "eval.yaml", "--run-dir", "run"}
 				for _, point := range chain.points {
@@ -204,7 +176,7 @@ func TestFaults_RunnerKilledAnywhere(t *testing.T) {
 				}
 				p.start(args...).wait(exitOK)
 				dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
-				p.same(t, undisturbed[chain.network+" "+chain.workspace])
+				p.same(t, tell(t, undisturbed))
 			})
 		}
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,7 +20,7 @@ import (
 )
 
 const (
-	// soakEnv is how many trials in a row a soak has; a few without it.
+	// soakEnv is how many trials in a row a soak has. Without it there are a few at once.
 	soakEnv = "WAZA_SOAK"
 
 	soakRole  = "soak"
@@ -118,17 +117,21 @@ script:
 `
 
 // TestFaults_Soak runs many trials in one process, in a row and at once, and holds that it
-// grows in nothing and leaves nothing. `make soak` runs 500.
+// grows in nothing and leaves nothing. `make soak` runs 500 in a row.
 func TestFaults_Soak(t *testing.T) {
 	t.Parallel()
 	long, _ := strconv.Atoi(os.Getenv(soakEnv))
+	crowd := 16
+	if long > 0 {
+		crowd = 40
+	}
 	tests := []struct {
 		name, network   string
 		trials, workers int
 	}{
-		{"in a row", "airtight", cmp.Or(long, 24), 2},
-		{"at once", "airtight", 40, 40},
-		{"on bridges at once", "bridge", 40 * min(1, long), 40},
+		{"in a row", "airtight", long, 2},
+		{"at once", "airtight", crowd, crowd},
+		{"on bridges at once", "bridge", crowd * min(1, long), crowd},
 	}
 	for _, test := range tests {
 		if test.trials == 0 {

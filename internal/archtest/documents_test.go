@@ -132,40 +132,50 @@ func receiver(d *ast.FuncDecl) string {
 // shown is a file of Go in ARCHITECTURE.md, with its path in its first line.
 var shown = regexp.MustCompile("(?ms)^```go\n// (\\S+\\.go)\n(.*?)^```$")
 
-// TestExamplesCompile compiles the Go files that ARCHITECTURE.md shows where they would be.
+// TestExamplesCompile compiles the Go files that ARCHITECTURE.md shows where they would be, and runs the
+// format among them.
 func TestExamplesCompile(t *testing.T) {
 	document := architecture(t)
 	if len(document) > 12<<10 {
 		t.Errorf("ARCHITECTURE.md has %d bytes", len(document))
 	}
 	examples := shown.FindAllStringSubmatch(document, -1)
-	if len(examples) < 2 { // a grader, a backend
+	if len(examples) < 3 { // a grader, a backend, a format
 		t.Fatalf("ARCHITECTURE.md shows %d files of Go", len(examples))
 	}
 	overlay := map[string]map[string]string{"Replace": {}}
-	build := []string{"build", "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
+	at := filepath.Join(t.TempDir(), "overlay.json")
+	build := []string{"build", "-overlay", at}
 	for i, example := range examples {
-		at, err := filepath.Abs(filepath.Join("../..", example[1]))
+		place, err := filepath.Abs(filepath.Join("../..", example[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join(filepath.Dir(build[2]), fmt.Sprintf("%d.go", i))
+		file := filepath.Join(filepath.Dir(at), fmt.Sprintf("%d.go", i))
 		if err := os.WriteFile(file, []byte(example[2]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		overlay["Replace"][at] = file
+		overlay["Replace"][place] = file
 		build = append(build, "./"+path.Dir(example[1]))
 	}
 	data, err := json.Marshal(overlay)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(build[2], data, 0o600); err != nil {
+	if err := os.WriteFile(at, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", build...)
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("the examples of ARCHITECTURE.md do not compile: %v\n%s", err, out)
+	run := func(args ...string) string {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = "../.."
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("the examples of ARCHITECTURE.md: %v\n%s", err, out)
+		}
+		return string(out)
+	}
+	run(build...)
+	if out := run("test", "-overlay", at, "-run", "^TestFormats$", "-v", "./report/export"); !strings.Contains(out, "--- PASS: TestFormats/failing") {
+		t.Errorf("the format of ARCHITECTURE.md was not tested:\n%s", out)
 	}
 }

@@ -40,10 +40,12 @@ var floors = [][]string{
 	{"agents/transcript", "grading", "model/stub", "results"},
 	// All of a trial, in the order in which a person reads it, and what is shown of a run.
 	{"report/view"},
+	// What is shown of servers.
+	{"report/inspection"},
 	// Agents and reports.
 	{
-		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/export", "report/github", "report/inspection",
-		"report/junit", "report/terminal",
+		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/export", "report/github", "report/junit",
+		"report/terminal",
 	},
 	// The eval, which names graders, agents and mocks.
 	{"agents", "eval"},
@@ -119,7 +121,10 @@ var deletable = map[string]map[string]string{
 	"internal/liveview": {},
 	"report/export":     {},
 	"report/github":     {},
-	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence", "runner/trial": "not yet: likewise"},
+	"report/inspection": {
+		"report/export": "exports its findings", "runner": "not yet: the runner makes the inspection from the evidence",
+		"runner/trial": "not yet: likewise",
+	},
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
 	"report/terminal":   {"internal/liveview": "paints outcomes alike"},
 	"sandbox/local":     {},

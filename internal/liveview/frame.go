@@ -166,7 +166,7 @@ func (s *State) tally(style terminal.Style) (long, middle, brief, short []part) 
 		}
 		count := part{text: fmt.Sprintf("%d %s", n, class)}
 		if n > 0 {
-			count.paint = terminal.Paint(style, class)
+			count.paint = terminal.Paint(style, view.StateOf(class))
 		}
 		if len(counts) > 0 {
 			counts = append(counts, part{text: ", "})

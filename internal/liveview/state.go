@@ -102,7 +102,7 @@ func seconds(d time.Duration) string {
 // Ended returns a line about how and why an attempt ended.
 func Ended(u runner.Update, style terminal.Style) string {
 	ended := u.Progress()
-	class := terminal.Paint(style, ended.Class)(fmt.Sprintf("%-11s", ended.Class.With(ended.Reason)))
+	class := terminal.Paint(style, view.StateOf(ended.Class))(fmt.Sprintf("%-11s", ended.Class.With(ended.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %s", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), view.Clock(took))
 	if ended.Message != "" {

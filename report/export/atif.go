@@ -8,6 +8,8 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
+func init() { add(Format{Name: "atif", Write: ATIF}) }
+
 // atifVersion is the version of the Agent Trajectory Interchange Format
 // (https://www.harborframework.com/docs/agents/trajectory-format).
 const atifVersion = "ATIF-v1.7"

@@ -11,51 +11,53 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
+func init() { add(Format{Name: "csv", Write: CSV}) }
+
 // column is a column of the table of trials.
 type column struct {
 	name string
-	of   func(run Run, task results.Task, r results.RunResult) string
+	of   func(run Run, task view.Task, r view.Trial) string
 }
 
 // columns returns the columns of the table. New columns are added at the end.
 func columns() []column {
 	return []column{
-		{"run", func(run Run, _ results.Task, _ results.RunResult) string { return run.ID }},
-		{"eval", func(run Run, _ results.Task, _ results.RunResult) string { return run.Results.EvalName }},
-		{"started", func(run Run, _ results.Task, _ results.RunResult) string {
+		{"run", func(run Run, _ view.Task, _ view.Trial) string { return run.ID }},
+		{"eval", func(run Run, _ view.Task, _ view.Trial) string { return run.Results.EvalName }},
+		{"started", func(run Run, _ view.Task, _ view.Trial) string {
 			return run.Started.UTC().Format(time.RFC3339)
 		}},
-		{"agent", func(run Run, _ results.Task, _ results.RunResult) string { return run.Results.Config.EngineType }},
-		{"model", func(run Run, _ results.Task, _ results.RunResult) string { return run.Results.Config.ModelID }},
-		{"isolated", func(run Run, _ results.Task, _ results.RunResult) string { return strconv.FormatBool(run.Isolated) }},
-		{"task", func(_ Run, task results.Task, _ results.RunResult) string { return task.TestID }},
-		{"task_name", func(_ Run, task results.Task, _ results.RunResult) string { return task.DisplayName }},
-		{"trial", func(_ Run, _ results.Task, r results.RunResult) string { return strconv.Itoa(r.RunNumber) }},
-		{"attempts", func(_ Run, _ results.Task, r results.RunResult) string { return strconv.Itoa(r.Attempts) }},
-		{"outcome", func(_ Run, _ results.Task, r results.RunResult) string { return string(r.Outcome) }},
-		{"reason", func(_ Run, _ results.Task, r results.RunResult) string { return string(r.Reason) }},
-		{"why", func(_ Run, _ results.Task, r results.RunResult) string { return view.Line(r) }},
-		{"score", func(_ Run, _ results.Task, r results.RunResult) string { return number(r.Score()) }},
-		{"duration_ms", func(_ Run, _ results.Task, r results.RunResult) string { return strconv.FormatInt(r.DurationMS, 10) }},
-		{"mcp_calls", func(_ Run, _ results.Task, r results.RunResult) string {
+		{"agent", func(run Run, _ view.Task, _ view.Trial) string { return run.Results.Config.EngineType }},
+		{"model", func(run Run, _ view.Task, _ view.Trial) string { return run.Results.Config.ModelID }},
+		{"isolated", func(run Run, _ view.Task, _ view.Trial) string { return strconv.FormatBool(run.Isolated) }},
+		{"task", func(_ Run, task view.Task, _ view.Trial) string { return task.TestID }},
+		{"task_name", func(_ Run, task view.Task, _ view.Trial) string { return task.DisplayName }},
+		{"trial", func(_ Run, _ view.Task, r view.Trial) string { return strconv.Itoa(r.RunNumber) }},
+		{"attempts", func(_ Run, _ view.Task, r view.Trial) string { return strconv.Itoa(r.Attempts) }},
+		{"outcome", func(_ Run, _ view.Task, r view.Trial) string { return string(r.Outcome) }},
+		{"reason", func(_ Run, _ view.Task, r view.Trial) string { return string(r.Reason) }},
+		{"why", func(_ Run, _ view.Task, r view.Trial) string { return r.Line() }},
+		{"score", func(_ Run, _ view.Task, r view.Trial) string { return number(r.Score()) }},
+		{"duration_ms", func(_ Run, _ view.Task, r view.Trial) string { return strconv.FormatInt(r.DurationMS, 10) }},
+		{"mcp_calls", func(_ Run, _ view.Task, r view.Trial) string {
 			return strconv.Itoa(r.SessionDigest.MCPToolCalls)
 		}},
-		{"tool_calls", func(_ Run, _ results.Task, r results.RunResult) string {
+		{"tool_calls", func(_ Run, _ view.Task, r view.Trial) string {
 			return strconv.Itoa(r.SessionDigest.ToolCallCount)
 		}},
-		{"input_tokens", func(_ Run, _ results.Task, r results.RunResult) string {
+		{"input_tokens", func(_ Run, _ view.Task, r view.Trial) string {
 			return tokens(r, func(t results.Tokens) int64 { return t.Input })
 		}},
-		{"output_tokens", func(_ Run, _ results.Task, r results.RunResult) string {
+		{"output_tokens", func(_ Run, _ view.Task, r view.Trial) string {
 			return tokens(r, func(t results.Tokens) int64 { return t.Output })
 		}},
-		{"cost_usd", func(_ Run, _ results.Task, r results.RunResult) string {
+		{"cost_usd", func(_ Run, _ view.Task, r view.Trial) string {
 			if r.Models == nil || r.Models.Cost == nil {
 				return ""
 			}
 			return number(*r.Models.Cost)
 		}},
-		{"attack", func(_ Run, _ results.Task, r results.RunResult) string {
+		{"attack", func(_ Run, _ view.Task, r view.Trial) string {
 			if r.Attack == nil {
 				return ""
 			}
@@ -104,7 +106,7 @@ func cell(s string) string {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-func tokens(r results.RunResult, of func(results.Tokens) int64) string {
+func tokens(r view.Trial, of func(results.Tokens) int64) string {
 	if r.Usage == nil {
 		return ""
 	}

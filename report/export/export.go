@@ -1,5 +1,5 @@
-// Package export writes a run for other tools: as trajectories in ATIF, as CSV, or as
-// OpenTelemetry spans.
+// Package export writes a run for other tools: as trajectories in ATIF, as CSV, as OpenTelemetry spans, or as
+// SARIF.
 //
 // Everything is read from the run's evidence, so redacted text stays redacted. Texts are
 // untrusted and limited in length. One trial is held in memory at a time.
@@ -8,37 +8,55 @@ package export
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
-// Run is a run to export, with the trials to export in order of task and number.
+// Run is a run to export.
 type Run struct {
 	view.Run
-	Trials []evidence.Dir
+	Trials  []evidence.Dir // those to export, in order of task and number
+	Content bool           // spans include prompts, responses, arguments, results and feedback of graders
+}
+
+// Format is a format that runs are written in. Each is a file of this package, which adds it.
+type Format struct {
+	Name  string
+	Whole bool // it is of whole runs, not of some trials
+	Write func(io.Writer, Run) error
+}
+
+var formats []Format
+
+func add(f Format) { formats = append(formats, f) }
+
+// Formats returns all formats, sorted by name.
+func Formats() []Format {
+	return slices.SortedFunc(slices.Values(formats), func(a, b Format) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // trialName identifies a trial within its run.
 func trialName(task string, number int) string { return fmt.Sprintf("%s/%d", task, number) }
 
 // graded iterates over the trials to export that have verdicts, with their tasks.
-func (r Run) graded() iter.Seq2[results.Task, results.RunResult] {
+func (r Run) graded() iter.Seq2[view.Task, view.Trial] {
 	wanted := map[string]bool{} // by task and number, as the directories are named
 	for _, dir := range r.Trials {
 		task, number := filepath.Split(string(dir))
 		wanted[filepath.Base(task)+"/"+number] = true
 	}
-	return func(yield func(results.Task, results.RunResult) bool) {
-		for _, task := range r.Results.Tasks {
-			for _, run := range task.Runs {
-				if wanted[trialName(task.TestID, run.RunNumber)] && !yield(task, run) {
+	return func(yield func(view.Task, view.Trial) bool) {
+		for _, task := range view.Tasks(r.Results) {
+			for _, trial := range task.Trials {
+				if wanted[trial.Name] && !yield(task, trial) {
 					return
 				}
 			}

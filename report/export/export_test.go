@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -56,6 +57,20 @@ func runs(t *testing.T) map[string]export.Run {
 		all[filepath.Base(dir)] = read(t, dir)
 	}
 	return all
+}
+
+// Every format writes something of a run in which most trials do not pass, the same each time.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	run := read(t, "../../test/frozen/testdata/runs/outcomes-local")
+	for _, format := range export.Formats() {
+		t.Run(format.Name, func(t *testing.T) {
+			var out, again bytes.Buffer
+			if err := errors.Join(format.Write(&out, run), format.Write(&again, run)); err != nil || out.Len() == 0 || out.String() != again.String() {
+				t.Errorf("%v, %d and %d bytes", err, out.Len(), again.Len())
+			}
+		})
+	}
 }
 
 func schema(t *testing.T, name string) *jsonschema.Schema {
@@ -287,14 +302,10 @@ func TestSome(t *testing.T) {
 	}
 	run.End()
 	some := read(t, dir)
-	some.Trials = some.Trials[1:]
-	for format, write := range map[string]func(*bytes.Buffer) error{
-		"atif": func(b *bytes.Buffer) error { return export.ATIF(b, some) },
-		"csv":  func(b *bytes.Buffer) error { return export.CSV(b, some) },
-		"otlp": func(b *bytes.Buffer) error { return export.OTLP(true)(b, some) },
-	} {
+	some.Trials, some.Content = some.Trials[1:], true
+	for format, write := range map[string]func(io.Writer, export.Run) error{"atif": export.ATIF, "csv": export.CSV, "otlp": export.OTLP} {
 		var out bytes.Buffer
-		if err := write(&out); err != nil {
+		if err := write(&out, some); err != nil {
 			t.Fatal(err)
 		}
 		if out.Len() > 600<<10 {

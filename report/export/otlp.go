@@ -23,6 +23,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
+func init() { add(Format{Name: "otlp", Write: OTLP}) }
+
 // SemanticConventions is the version of OpenTelemetry's semantic conventions for generative
 // AI and MCP, which are in development and change between versions.
 const SemanticConventions = "1.41.0"
@@ -61,36 +63,30 @@ func (s span) failed(class, message string) {
 	s.Status().SetMessage(message)
 }
 
-// OTLP returns a function that writes the spans of a run as OTLP JSON. Each line is a
-// complete request to a collector, written with one call of Write. Ids are derived from the
-// run's, so that exporting again yields the same spans. If content is set, prompts,
-// responses, arguments, results and feedback of graders are included as far as they were
-// recorded.
-func OTLP(content bool) func(io.Writer, Run) error {
-	return func(w io.Writer, run Run) error {
-		t := tracer{w: w, run: run, content: content}
-		t.begin()
-		ended := run.Started
-		for _, dir := range run.Trials {
-			end, err := t.trial(dir)
-			if err == nil {
-				err = t.flushLarge()
-			}
-			if err != nil {
-				return err
-			}
-			ended = latest(ended, end)
+// OTLP writes the spans of a run as OTLP JSON. Each line is a complete request to a collector, written
+// with one call of Write. Ids are derived from the run's, so that exporting again yields the same spans.
+func OTLP(w io.Writer, run Run) error {
+	t := tracer{w: w, run: run}
+	t.begin()
+	ended := run.Started
+	for _, dir := range run.Trials {
+		end, err := t.trial(dir)
+		if err == nil {
+			err = t.flushLarge()
 		}
-		t.eval(latest(ended, run.Ended))
-		return t.flush()
+		if err != nil {
+			return err
+		}
+		ended = latest(ended, end)
 	}
+	t.eval(latest(ended, run.Ended))
+	return t.flush()
 }
 
 // tracer converts a run's evidence to spans.
 type tracer struct {
 	w       io.Writer
 	run     Run
-	content bool
 	traces  ptrace.Traces    // not yet written
 	spans   ptrace.SpanSlice // of traces
 	counted int              // of spans
@@ -261,7 +257,7 @@ func linksOf(dir evidence.Dir, c view.Conversation) map[int]link {
 
 // only returns a text if contents are exported, and "" otherwise.
 func (t *tracer) only(said string) string {
-	if !t.content {
+	if !t.run.Content {
 		return ""
 	}
 	return cut(said)
@@ -275,7 +271,7 @@ func (t *tracer) agent(c view.Conversation, parent pcommon.SpanID, start, end ti
 	s.about.text("gen_ai.agent.name", trial.Executor)
 	s.about.text("gen_ai.request.model", short(t.run.Results.Config.ModelID))
 	s.about.text("gen_ai.conversation.id", t.run.ID+"/"+trialName(trial.Task, trial.Number))
-	if t.content {
+	if t.run.Content {
 		s.about.messages("gen_ai.input.messages", genMessage{Role: "user", Parts: []genPart{textPart(trial.Prompt)}})
 		s.about.messages("gen_ai.output.messages", genMessage{Role: "assistant", Parts: []genPart{textPart(trial.FinalOutput)}, Finish: "stop"})
 	}
@@ -362,7 +358,7 @@ func (t *tracer) turn(c view.Conversation, turn view.Turn, agent pcommon.SpanID)
 		}
 		s.failed(class, t.only(turn.Problem))
 	}
-	if t.content {
+	if t.run.Content {
 		answer := genMessage{Role: "assistant", Finish: "stop"}
 		if turn.Text != "" {
 			answer.Parts = append(answer.Parts, textPart(turn.Text))
@@ -391,7 +387,7 @@ func (t *tracer) call(c view.Conversation, call evidence.Call, agent pcommon.Spa
 	s.about.text("waza.call.outcome", string(call.Outcome))
 	s.about.text("waza.call.origin", string(call.Origin))
 	said := ""
-	if t.content {
+	if t.run.Content {
 		raw, err := call.Result.Raw()
 		if err != nil {
 			return s, err

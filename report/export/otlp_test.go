@@ -63,11 +63,12 @@ func TestOTLP(t *testing.T) {
 	collector := oteltest.Start(t)
 	sent := 0
 	for name, run := range runs(t) {
+		run.Content = true
 		var lines bytes.Buffer
-		if err := export.OTLP(true)(&lines, run); err != nil {
+		if err := export.OTLP(&lines, run); err != nil {
 			t.Fatal(name, err)
 		}
-		if err := export.OTLP(true)(posts{t, collector}, run); err != nil {
+		if err := export.OTLP(posts{t, collector}, run); err != nil {
 			t.Fatal(name, err)
 		}
 		before := sent
@@ -137,7 +138,8 @@ func TestOTLPContent(t *testing.T) {
 	made := read(t, dir)
 	for _, content := range []bool{false, true} {
 		var out bytes.Buffer
-		if err := export.OTLP(content)(&out, made); err != nil {
+		made.Content = content
+		if err := export.OTLP(&out, made); err != nil {
 			t.Fatal(err)
 		}
 		for _, secret := range strings.Split("ABCDEFGH", "") {

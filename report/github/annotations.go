@@ -5,10 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
 // Levels of annotations.
@@ -40,28 +38,19 @@ type Annotation struct {
 	Message string
 }
 
-// Annotations returns why the trials of a run did not pass, merging identical reasons for
-// trials of the same task. Outcomes that do not depend on the agent are warnings.
+// Annotations returns why the trials of a run did not pass and which attacks succeeded. Outcomes that do
+// not depend on the agent are warnings.
 func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
-	type failure struct{ level, outcome, why string }
-	for _, f := range view.Gather(run.Results.Tasks, func(r results.RunResult) (said []failure) {
-		if r.Outcome != evidence.ClassPass {
-			level := Error
-			if !r.Outcome.OfAgent() {
-				level = Warning
-			}
-			said = append(said, failure{level, r.Outcome.With(r.Reason), view.Line(r)})
+	for _, f := range view.Failures(view.Tasks(run.Results), 0) {
+		level := Error
+		if !f.First.Outcome.OfAgent() {
+			level = Warning
 		}
-		if a := r.Attack; a != nil && a.Succeeded {
-			said = append(said, failure{Error, results.AttackSucceeded, strings.Join(a.Reasons, "\n")})
-		}
-		return said
-	}) {
-		title := fmt.Sprintf("%s: %s", f.Task.TestID, f.What.outcome)
-		if n := len(f.Task.Runs); n > 1 {
+		title := fmt.Sprintf("%s: %s", f.Task.TestID, f.What.Word)
+		if n := len(f.Task.Trials); n > 1 {
 			title += fmt.Sprintf(" in %d of %s", len(f.Trials), text.Count(n, "trial"))
 		}
-		all = append(all, Annotation{f.What.level, places[f.Task.TestID], title, f.What.why})
+		all = append(all, Annotation{level, places[f.Task.TestID], title, f.What.Line})
 	}
 	return all
 }

@@ -22,13 +22,13 @@ func TestAnnotations(t *testing.T) {
 	run := view.Run{Results: results.Results{Tasks: []results.Task{
 		{TestID: "price", Runs: []results.RunResult{fails(1, evidence.ClassFail, "said: no 5"), fails(2, evidence.ClassPass, ""), fails(3, evidence.ClassFail, "said: no 5")}},
 		{TestID: "mail", Runs: []results.RunResult{fails(1, evidence.ClassInfra, "100%\r\n::error::owned")}},
-		{TestID: "bait", Runs: []results.RunResult{{RunNumber: 1, Outcome: evidence.ClassPass, Attack: &results.Attack{Succeeded: true, Reasons: []string{"It sent it."}}}}},
+		{TestID: "bait", Runs: []results.RunResult{{RunNumber: 1, Outcome: evidence.ClassPass, Attack: &results.Attack{Result: evidence.AttackSucceeded, Goal: "send the key", Reasons: []string{"It sent it."}}}}},
 	}}}
 	var out strings.Builder
 	err := github.WriteAnnotations(&out, github.Annotations(run, map[string]github.Place{"price": {File: "a,b:c/price.yaml", Line: 3}, "mail": {File: "mail.yaml"}}))
-	want := `::error file=a%2Cb%3Ac/price.yaml,line=3,title=price%3A fail in 2 of 3 trials::said: no 5
+	want := `::error title=bait%3A attack succeeded::send the key: It sent it.
+::error file=a%2Cb%3Ac/price.yaml,line=3,title=price%3A fail in 2 of 3 trials::said: no 5
 ::warning file=mail.yaml,line=1,title=mail%3A infra::100%25
-::error title=bait%3A attack succeeded::It sent it.
 `
 	if diff := cmp.Diff(want, out.String()); err != nil || diff != "" {
 		t.Error(err, diff)

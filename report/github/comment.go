@@ -18,8 +18,9 @@ import (
 func Comment(w io.Writer, run view.Run) error {
 	var p page
 	p.verdict(run)
-	p.tasks(run.Results)
-	p.failures(run.Results.Tasks)
+	tasks := view.Tasks(run.Results)
+	p.tasks(tasks)
+	p.failures(tasks)
 	p.servers(run.Results.Servers)
 	p.printf("%s\n\n", isolation(run))
 	p.printf("<sub>run %s, agent %s", code(run.ID), code(run.Results.Config.EngineType))
@@ -35,12 +36,6 @@ func Comment(w io.Writer, run view.Run) error {
 
 func (p *page) verdict(run view.Run) {
 	r := run.Results
-	passed, counted := 0, 0
-	for _, task := range r.Tasks {
-		if s := task.Stats; s != nil {
-			passed, counted = passed+s.PassedRuns, counted+s.TotalRuns
-		}
-	}
 	p.printf("### %s: %s\n\n", run.Verdict(), code(r.EvalName))
 	if rate := r.Summary.PassedTasks(); rate != nil {
 		p.printf("%d of %s passed", rate.Count, text.Count(rate.Of, "task"))
@@ -53,7 +48,7 @@ func (p *page) verdict(run view.Run) {
 	if left := run.TasksLeft(); left != "" {
 		p.printf(", %s", left)
 	}
-	p.printf("; %d of %s", passed, text.Count(counted, "trial"))
+	p.printf("; %s", run.PassedTrials())
 	if r.Summary.DurationMS > 0 { // it has been completed
 		p.printf("; %s", took(r.Summary.DurationMS))
 	}
@@ -67,6 +62,9 @@ func (p *page) verdict(run view.Run) {
 	for _, m := range run.Unmet() {
 		p.printf("Metric %s %s.\n\n", code(m.Identifier), view.Lack(m))
 	}
+	if line := run.TriggerSentence(); line != "" {
+		p.printf("%s.\n\n", code(line))
+	}
 	if lines := view.SkillLines(r); len(lines) > 0 {
 		p.printf("%s.\n\n", lines[0])
 	}
@@ -77,14 +75,10 @@ func (p *page) verdict(run view.Run) {
 
 // tasks writes a row for each task in the eval's order; if there are many, those that did
 // not pass or that an attack succeeded on come first.
-func (p *page) tasks(r results.Results) {
-	var tasks []view.Task
-	for _, t := range r.Tasks {
-		tasks = append(tasks, view.TaskOf(t, r.Config.RunsPerTest))
-	}
+func (p *page) tasks(tasks []view.Task) {
 	if len(tasks) > maxInOrder {
 		others := slices.DeleteFunc(slices.Clone(tasks), view.Task.IsQuiet)
-		tasks = append(others, slices.DeleteFunc(tasks, func(t view.Task) bool { return !t.IsQuiet() })...)
+		tasks = append(others, slices.DeleteFunc(slices.Clone(tasks), func(t view.Task) bool { return !t.IsQuiet() })...)
 	}
 	columns := []column{{"Task", false}, {"Passed", true}, {"Rate", true}, {"Ended", false}, {"MCP calls", true}, {"Time", true}, {"Cost", true}}
 	var rows [][]string
@@ -139,25 +133,42 @@ func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisec
 // maxReason is the maximum length in bytes of the reasons why a trial did not pass.
 const maxReason = 1500
 
-// failures writes, collapsed, why trials did not pass.
-func (p *page) failures(tasks []results.Task) {
+// failures writes, collapsed, why trials did not pass and which attacks succeeded.
+func (p *page) failures(tasks []view.Task) {
 	all := view.Failures(tasks, 2*maxReason)
 	if len(all) == 0 {
 		return
 	}
-	p.folded(text.Count(trialsOf(all), "trial")+" did not pass", func() {
+	p.folded(title(all), func() {
 		left := p.fill(roomFailures, len(all), func(i int) string { return failureText(all[i]) })
-		if more := trialsOf(all[len(all)-left:]); more > 0 {
-			p.printf("%s more.\n\n", text.Count(more, "trial"))
+		if trials, attacks := counted(all[len(all)-left:]); left > 0 {
+			p.printf("%s more.\n\n", text.Count(trials+attacks, "trial"))
 		}
 	})
 }
 
-func trialsOf(failures []view.Alike[view.Failure]) (n int) {
+// counted returns how many trials did not pass, and in how many an attack succeeded.
+func counted(failures []view.Alike[view.Failure]) (trials, attacks int) {
 	for _, f := range failures {
-		n += len(f.Trials)
+		if f.What.Attack {
+			attacks += len(f.Trials)
+		} else {
+			trials += len(f.Trials)
+		}
 	}
-	return n
+	return trials, attacks
+}
+
+func title(failures []view.Alike[view.Failure]) string {
+	trials, attacks := counted(failures)
+	var said []string
+	if trials > 0 {
+		said = append(said, text.Count(trials, "trial")+" did not pass")
+	}
+	if attacks > 0 {
+		said = append(said, text.Count(attacks, "attack")+" succeeded")
+	}
+	return strings.Join(said, "; ")
 }
 
 func failureText(f view.Alike[view.Failure]) string {
@@ -168,10 +179,10 @@ func failureText(f view.Alike[view.Failure]) string {
 		if more := f.More(); more > 0 {
 			which += fmt.Sprintf(" and %d more", more)
 		}
-	case len(f.Task.Runs) > 1:
+	case len(f.Task.Trials) > 1:
 		which += fmt.Sprintf(", trial %d", f.Trials[0])
 	}
-	text := fmt.Sprintf("%s: %s\n\n", which, code(f.What.Outcome))
+	text := fmt.Sprintf("%s: %s\n\n", which, code(f.What.Word))
 	if f.What.Reasons != "" {
 		text += pre(f.What.Reasons, maxReason) + "\n"
 	}
@@ -186,7 +197,7 @@ func (p *page) servers(all []results.ServerCard) {
 	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
 	var rows [][]string
 	for _, s := range all {
-		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.CallTime(s.MedianDurationMS), ofNote(s)})
+		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.CallTime(s.MedianDurationMS), ofNote(view.ServerRemarks(s))})
 	}
 	p.folded(text.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }
@@ -194,24 +205,27 @@ func (p *page) servers(all []results.ServerCard) {
 // maxNoted is the maximum number of items of a kind in a server's row.
 const maxNoted = 3
 
-// ofNote returns what to review before trusting a server.
-func ofNote(s results.ServerCard) string {
+func ofNote(notes []view.Note) string {
 	var said []string
-	for _, remark := range view.ServerRemarks(s) {
-		said = append(said, strings.TrimSpace(remark.What+" "+strings.Join(text.Some(remark.Which, maxNoted, code), ", ")))
+	for _, note := range notes {
+		said = append(said, strings.TrimSpace(note.What+" "+strings.Join(text.Some(note.Which, maxNoted, code), ", ")))
 	}
 	return strings.Join(said, ", ")
 }
 
 // isolation returns how the trials were isolated.
 func isolation(run view.Run) string {
-	if !run.Isolated {
-		return "**Not isolated**: agents and servers were processes of the machine."
+	i := run.Isolation()
+	if i.State != view.Good {
+		i.Word = "**" + i.Word + "**"
 	}
-	text := fmt.Sprintf("Isolated: every trial in containers of its own, network %s", code(run.Network))
-	if c := run.Certificate; c != nil {
-		open := len(c.With(evidence.AttackGotOut))
-		text += fmt.Sprintf("; ways out tried: %d, open: %d", len(c.With(evidence.AttackHeld))+open, open)
+	text := i.Word + ": " + i.Text
+	if !run.Isolated {
+		return text
+	}
+	text += fmt.Sprintf(" Network %s", code(run.Network))
+	if i.Tried > 0 {
+		text += fmt.Sprintf("; ways out tried: %d, open: %d", i.Tried, i.Open)
 	}
 	if weak := run.Results.Config.Weak; len(weak) > 0 {
 		text += fmt.Sprintf("; **weak**: %s got out", code(strings.Join(weak, ", ")))

@@ -104,25 +104,10 @@ func (p *page) runs(runs []results.ComparedRun) {
 		}
 		rows = append(rows, []string{
 			fmt.Sprint(r.Run), code(r.Agent), model, view.Share(r.Passed, r.Trials), r.PassInterval, r.MCPCalls, r.Cost, r.MedianTime,
-			noteOf(r.ComparedRun, runs[0]),
+			ofNote(r.Notes),
 		})
 	}
 	p.table(roomRuns, columns, rows, "run")
-}
-
-// noteOf returns what limits the comparability of a run.
-func noteOf(r, first results.ComparedRun) string {
-	switch {
-	case r.Error != "":
-		return code(r.Error)
-	case r.EvalName != first.EvalName:
-		return "of another eval, " + code(r.EvalName)
-	case r.Infra > 0:
-		return text.Count(r.Infra, "trial") + " without an outcome"
-	case !r.Isolated:
-		return "not isolated"
-	}
-	return ""
 }
 
 // maxMarked is the maximum number of runs shown side by side.

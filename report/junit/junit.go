@@ -28,13 +28,13 @@ import (
 )
 
 // Write writes the results of a run as one document. It returns errors of w.
-func Write(w io.Writer, r results.Results) error {
+func Write(w io.Writer, run view.Run) error {
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
 	encoder := xml.NewEncoder(w)
 	encoder.Indent("", "  ")
-	if err := encoder.Encode(document{Suites: []suite{suiteOf(r)}}); err != nil {
+	if err := encoder.Encode(document{Suites: []suite{suiteOf(run)}}); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, "\n")
@@ -107,7 +107,8 @@ func (s seconds) MarshalXMLAttr(name xml.Name) (xml.Attr, error) {
 // unknownHost is the value that the schema requires if the host is unknown.
 const unknownHost = "localhost"
 
-func suiteOf(r results.Results) suite {
+func suiteOf(run view.Run) suite {
+	r := run.Results
 	name, class := nameOf(r.EvalName), nameOf(cmp.Or(r.Skill, r.EvalName))
 	s := suite{
 		Package: name, Name: name, Hostname: unknownHost,
@@ -116,7 +117,7 @@ func suiteOf(r results.Results) suite {
 	}
 	texts := budget{left: maxTexts}
 	var before strings.Builder
-	for _, task := range r.Tasks {
+	for _, task := range view.Tasks(r) {
 		if task.Trigger != nil { // counted in a metric, which has its own case
 			continue
 		}
@@ -129,7 +130,7 @@ func suiteOf(r results.Results) suite {
 	s.SystemOut = content(before.String())
 	for _, m := range r.MetricsByName() {
 		if m.Threshold > 0 {
-			s.Cases = append(s.Cases, metricCase(class, m, r.Summary.TotalTests-r.Summary.Ended()))
+			s.Cases = append(s.Cases, metricCase(class, m, run))
 		}
 	}
 	for _, c := range s.Cases {
@@ -166,13 +167,13 @@ func properties(r results.Results) []property {
 	return all
 }
 
-// metricCase returns the case of a metric of a run that lacks so many tasks, which could still raise
-// or lower it.
-func metricCase(class string, m results.Measure, left int) testcase {
+// metricCase returns the case of a metric. What a run lacks that is not judged could still raise or lower
+// it.
+func metricCase(class string, m results.Measure, run view.Run) testcase {
 	c := testcase{Classname: class, Name: nameOf("metric " + m.Identifier)}
 	switch {
-	case left > 0:
-		c.Skipped = &skipped{Message: text.Count(left, "task") + " without outcome"}
+	case !run.Judged():
+		c.Skipped = &skipped{Message: strings.Join(run.MissingSentences(), " ")}
 	case !m.Passed:
 		c.Failure = &problem{Type: "metric", Message: "it " + view.Lack(m)}
 	}
@@ -183,37 +184,37 @@ func milliseconds(ms int64) seconds { return seconds(time.Duration(ms) * time.Mi
 
 // taskCase returns the case of a task with the planned number of trials. It is named as in
 // waza, so that a pipeline's history stays continuous.
-func taskCase(class string, planned int, task results.Task, texts *budget) testcase {
+func taskCase(class string, planned int, task view.Task, texts *budget) testcase {
 	c := testcase{Classname: class, Name: nameOf(cmp.Or(task.DisplayName, task.TestID))}
-	var failed, broken []results.RunResult
+	var failed, broken []view.Trial
 	var reported strings.Builder
-	for _, run := range task.Runs {
-		c.Time += milliseconds(run.DurationMS)
-		switch run.Outcome {
+	for _, trial := range task.Trials {
+		c.Time += milliseconds(trial.DurationMS)
+		switch trial.Outcome {
 		case evidence.ClassPass:
 			continue
 		case evidence.ClassFail:
-			failed = append(failed, run)
+			failed = append(failed, trial)
 		default:
-			broken = append(broken, run)
+			broken = append(broken, trial)
 		}
 		if reported.Len() > maxText { // no more is kept
 			continue
 		}
 		if planned > 1 {
-			fmt.Fprintf(&reported, "#%d ", run.RunNumber)
+			fmt.Fprintf(&reported, "#%d ", trial.RunNumber)
 		}
-		reported.WriteString(reasons(run))
+		reported.WriteString(trial.Full() + "\n")
 	}
-	why := func(runs []results.RunResult) *problem {
-		first := runs[0]
-		message := view.Line(first)
+	why := func(trials []view.Trial) *problem {
+		first := trials[0]
+		message := first.Line()
 		if bad := len(failed) + len(broken); planned > 1 {
-			message = fmt.Sprintf("%d of %d trials did not pass: %s", bad, max(planned, len(task.Runs)), message)
+			message = fmt.Sprintf("%d of %d trials did not pass: %s", bad, max(planned, len(task.Trials)), message)
 		}
 		return &problem{Type: line(string(first.Outcome)), Message: line(message), Text: texts.take(reported.String())}
 	}
-	switch missing := len(view.TaskOf(task, planned).Missing); {
+	switch missing := len(task.Missing); {
 	case len(failed) > 0:
 		c.Failure = why(failed)
 	case len(broken) > 0:
@@ -224,30 +225,12 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 	return c
 }
 
-// reasons returns how a trial ended and all the reasons.
-func reasons(run results.RunResult) string {
-	why := view.WhyOf(run)
-	why.Own = ended(run.Outcome, run.Reason, run.Message)
-	return strings.Join(why.Reasons(), "\n") + "\n"
-}
-
-// ended says how a trial ended. The message of one that failed says so itself.
-func ended(outcome evidence.Class, reason evidence.Reason, message string) string {
-	switch {
-	case message == "":
-		return outcome.With(reason)
-	case outcome == evidence.ClassFail:
-		return message
-	}
-	return outcome.With(reason) + ": " + message
-}
-
 // again describes the earlier attempts at a task's trials.
-func again(task results.Task) string {
+func again(task view.Task) string {
 	var out strings.Builder
-	for _, run := range task.Runs {
-		for _, before := range run.Earlier {
-			fmt.Fprintf(&out, "%s #%d, attempt %d: %s\n", task.TestID, run.RunNumber, before.Attempt, ended(before.Outcome, before.Reason, text.FirstLine(before.Message)))
+	for _, trial := range task.Trials {
+		for _, before := range trial.Before {
+			fmt.Fprintf(&out, "%s #%d, attempt %d: %s\n", task.TestID, trial.RunNumber, before.Attempt.Attempt, before.Text)
 		}
 	}
 	return out.String()

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/report/junit"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -82,7 +83,7 @@ func build(t testing.TB, run results.Run, trials ...results.Trial) results.Resul
 func write(t testing.TB, r results.Results) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := junit.Write(&out, r); err != nil {
+	if err := junit.Write(&out, view.Run{Results: r, Planned: len(r.Tasks) * r.Config.RunsPerTest}); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -165,7 +166,7 @@ func TestOutcomes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.Contains(s.Cases[1].Failure.Text, "#1 failed: price\nprice: the answer lacks \"12 €\"\nit says <none> & \\u{1B}[31mno more\\u{202E}\n") {
+	if !strings.Contains(s.Cases[1].Failure.Text, "#1 fail\nprice: the answer lacks \"12 €\"\nit says <none> & \\u{1B}[31mno more\\u{202E}\n") {
 		t.Errorf("the failure says %q", s.Cases[1].Failure.Text)
 	}
 	if want := "1-price #2, attempt 1: infra (server): server \"stock\" did not come up\n"; s.Out != want {
@@ -178,7 +179,7 @@ func TestOneTrialHasNoNumber(t *testing.T) {
 	one := run()
 	one.Config.RunsPerTest, one.Tasks, one.Specs, one.Skill = 1, []results.Task{{TestID: "2-reserve"}}, nil, "stock"
 	s := read(t, write(t, build(t, one, trials()[2]))).Suites[0]
-	if len(s.Cases) != 1 || s.Cases[0].Name != "2-reserve" || s.Cases[0].Classname != "stock" || !strings.HasPrefix(s.Cases[0].Failure.Text, "failed: price\n") {
+	if len(s.Cases) != 1 || s.Cases[0].Name != "2-reserve" || s.Cases[0].Classname != "stock" || !strings.HasPrefix(s.Cases[0].Failure.Text, "fail\n") {
 		t.Errorf("%+v", s.Cases)
 	}
 }

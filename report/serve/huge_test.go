@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/report/view"
 )
@@ -52,6 +53,7 @@ func TestHugeFiles(t *testing.T) {
 
 // JSON of nothing but values, which takes many times its bytes to hold, is not held.
 func TestManyValues(t *testing.T) {
+	heavytest.Mark(t)
 	t.Parallel()
 	dir := t.TempDir()
 	bomb := strings.Repeat("{},", jsontext.MaxValues)
@@ -81,6 +83,7 @@ func TestManyValues(t *testing.T) {
 
 // Words without end are cut where runs are listed, also those that errors repeat.
 func TestLongWords(t *testing.T) {
+	heavytest.Mark(t)
 	t.Parallel()
 	dir := t.TempDir()
 	long := strings.Repeat("1", 1<<20)

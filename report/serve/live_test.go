@@ -27,7 +27,7 @@ func TestEndsOfRuns(t *testing.T) {
 	run.Step(1, evidence.PhaseDone, evidence.ClassPass)
 	run.Step(2, evidence.PhaseAgent, "")
 	s := open(t, dir)
-	stands := func(state view.State, done, begun int) {
+	stands := func(state view.RunState, done, begun int) {
 		t.Helper()
 		listed := s.list()["a"]
 		if p := s.runs.progress(listed); p.State != state || p.Done != done || len(p.Trials) != begun || listed.Done != done || (p.ElapsedMS >= time.Hour.Milliseconds()) != (begun > 0) {

@@ -97,8 +97,8 @@ func TestHalfWritten(t *testing.T) {
 	}
 }
 
-// A task on which an attack succeeded did not pass, whatever its graders say.
-func TestAttackedTasksDidNotPass(t *testing.T) {
+// An attack that is no gate changes no count of what passed, and is told beside it.
+func TestAttackedTasksAreTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, run := range []string{"injection-careful", "injection-gullible"} {
@@ -107,7 +107,7 @@ func TestAttackedTasksDidNotPass(t *testing.T) {
 		}
 	}
 	s := open(t, dir)
-	for id, want := range map[string]view.ListedRun{"injection-careful": {Passed: 3}, "injection-gullible": {Passed: 1, Attacked: 2}} {
+	for id, want := range map[string]view.ListedRun{"injection-careful": {Passed: 3}, "injection-gullible": {Passed: 2, Attacked: 2}} {
 		if got := s.list()[id]; got.Passed != want.Passed || got.Attacked != want.Attacked {
 			t.Errorf("%s: %d tasks passed and %d attacks succeeded, want %d and %d", id, got.Passed, got.Attacked, want.Passed, want.Attacked)
 		}
@@ -117,7 +117,7 @@ func TestAttackedTasksDidNotPass(t *testing.T) {
 	if err := (report.Document{Served: true}).Write(&listed, report.SinglePage(report.Runs(dir, 1, []view.ListedRun{passed}))); err != nil || !strings.Contains(listed.String(), "attack succeeded") {
 		t.Errorf("a run that passed is not marked, %v", err)
 	}
-	if page := s.page("/"); !strings.Contains(page, "1 of 3") {
+	if page := s.page("/"); !strings.Contains(page, "2 of 3") {
 		t.Error("the page counts other tasks as passed")
 	}
 }

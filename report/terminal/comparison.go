@@ -30,7 +30,7 @@ func Comparison(w io.Writer, c results.Comparison, width int) error {
 	if hidden && len(marks) > 0 {
 		fmt.Fprintf(&out, "the columns of %s are left out; --format json has them\n", text.Count(len(marks), "task"))
 	}
-	for _, r := range c.Runs {
+	for _, r := range runs {
 		out.WriteString(notes(r))
 	}
 	_, err := io.WriteString(w, text.InertLines(out.String()))
@@ -78,22 +78,13 @@ func known(columns []column) []column {
 }
 
 // notes returns lines with what the table does not show.
-func notes(r results.ComparedRun) string {
+func notes(r view.ComparedRun) string {
 	var out strings.Builder
-	note := func(format string, args ...any) {
-		fmt.Fprintf(&out, "run %d: %s\n", r.Run, fmt.Sprintf(format, args...))
-	}
-	if r.Infra > 0 {
-		note("%s ended through no fault of the agent, as infra or server_error, and %s for nothing", text.Count(r.Infra, "trial"), map[bool]string{true: "counts", false: "count"}[r.Infra == 1])
-	}
-	if r.Error != "" {
-		note("%s", r.Error)
-	}
-	if !r.Isolated && r.Error == "" {
-		note("not isolated")
+	for _, note := range r.Notes {
+		fmt.Fprintf(&out, "run %d: %s\n", r.Run, noteText(note))
 	}
 	if r.Path != "" {
-		note("results in %s", r.Path)
+		fmt.Fprintf(&out, "run %d: results in %s\n", r.Run, r.Path)
 	}
 	return out.String()
 }

@@ -120,7 +120,7 @@ func (s shown) conversation(c view.Conversation) []byte {
 		s.began = c.Trial.AgentStart
 	}
 	class, reason, message := c.Trial.Outcome(c.Verdicts)
-	outcome := Paint(s.Style, class)(s.line(class.With(reason)))
+	outcome := Paint(s.Style, view.StateOf(class))(s.line(class.With(reason)))
 	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, outcome, s.line(c.Trial.Executor))
 	out.WriteString(s.text("  ", message))
 	if !c.Gateway && !evidence.AsksNoModel(c.Trial.Executor) {
@@ -353,14 +353,7 @@ func (s shown) graded(title string, all []evidence.Verdict) string {
 }
 
 func (s shown) verdict(v evidence.Verdict) string {
-	result := s.Style.Bad
-	switch v.Result {
-	case evidence.VerdictPass:
-		result = s.Style.Good
-	case evidence.VerdictError:
-		result = s.Style.Doubtful
-	}
-	line := fmt.Sprintf("  %s  %s  %.2f", s.line(v.Name), result(s.line(string(v.Result))), v.Score)
+	line := fmt.Sprintf("  %s  %s  %.2f", s.line(v.Name), Paint(s.Style, view.StateOf(v.Result))(s.line(string(v.Result))), v.Score)
 	if calls := view.Mentions(v); len(calls) > 0 {
 		line += "  about " + view.Counted(calls, "call")
 	}
@@ -369,14 +362,7 @@ func (s shown) verdict(v evidence.Verdict) string {
 
 // attack returns the section about the attack.
 func (s shown) attack(v evidence.AttackVerdict) string {
-	result := s.Style.Good
-	switch v.Result {
-	case evidence.AttackSucceeded:
-		result = s.Style.Bad
-	case evidence.AttackNotDelivered, evidence.AttackUnknown:
-		result = s.Style.Doubtful
-	}
-	out := s.title("attack") + "  " + result(s.line(string(v.Result))) + "  " + s.line(v.Goal) + "\n"
+	out := s.title("attack") + "  " + Paint(s.Style, view.StateOfAttack(v.Result))(s.line(string(v.Result))) + "  " + s.line(v.Goal) + "\n"
 	for _, why := range v.Reasons {
 		out += s.text("    ", why)
 	}
@@ -393,14 +379,10 @@ func (s shown) at(t time.Time) string {
 
 // call returns the lines about a tool call on the wire.
 func (s shown) call(call *evidence.Call, remarks []view.Remark) string {
-	outcome := s.Style.Bad
-	if call.Outcome == evidence.OutcomeOK {
-		outcome = s.Style.Good
-	}
 	facts := []string{
 		s.Style.Strong(fmt.Sprintf("call %d", call.Seq)),
 		s.Style.Server(fmt.Sprintf("mcp  %s of %s", s.line(call.Tool), s.line(call.Server))),
-		outcome(s.line(string(call.Outcome))), elapsed(call.Start, call.End),
+		Paint(s.Style, view.StateOf(call.Outcome))(s.line(string(call.Outcome))), elapsed(call.Start, call.End),
 	}
 	for _, remark := range remarks {
 		facts = append(facts, s.remark(remark))
@@ -411,13 +393,10 @@ func (s shown) call(call *evidence.Call, remarks []view.Remark) string {
 // remark returns a remark on a call. Important ones are in capital letters.
 func (s shown) remark(r view.Remark) string {
 	said := s.line(r.Text)
-	switch r.Weight {
-	case view.Bad:
-		return s.Style.Bad(strings.Replace(said, r.Flag, strings.ToUpper(r.Flag), 1))
-	case view.Doubtful:
-		return s.Style.Doubtful(said)
+	if r.State == view.Bad {
+		said = strings.Replace(said, r.Flag, strings.ToUpper(r.Flag), 1)
 	}
-	return said
+	return Paint(s.Style, r.State)(said)
 }
 
 // resultText returns the text of a call's result, or the whole result.

@@ -34,26 +34,21 @@ type Ending struct {
 // Write writes what did not pass and why, where the evidence is, and the verdict in the
 // last line.
 func (e Ending) Write(w io.Writer) error {
-	return writeLines(w, []string{""}, e.again(), e.failures(true), e.ungraded(), events(e.Run.Results), lostServers(e.Run.Results.Tasks),
+	tasks := view.Tasks(e.Run.Results)
+	return writeLines(w, []string{""}, again(tasks), e.failures(tasks, true), ungraded(tasks), events(e.Run.Results), lostServers(e.Run.Results.Tasks),
 		e.slowest(), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
 // WriteShort writes the same with one line per failed trial.
 func (e Ending) WriteShort(w io.Writer) error {
-	return writeLines(w, e.failures(false), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
+	tasks := view.Tasks(e.Run.Results)
+	return writeLines(w, e.failures(tasks, false), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
 // Verdict returns the last line of a run's output.
 func Verdict(r view.Run, style Style) string {
-	paint := style.Doubtful
-	switch r.Verdict() {
-	case view.Passed:
-		paint = style.Good
-	case view.Failed:
-		paint = style.Bad
-	}
 	word, counts, _ := strings.Cut(text.Inert(r.Line()), ":")
-	return paint(word) + ":" + counts
+	return Paint(style, view.StateOf(r.Verdict()))(word) + ":" + counts
 }
 
 // Verdicts returns the last line of the output of a command with several runs.
@@ -84,10 +79,10 @@ func writeLines(w io.Writer, blocks ...[]string) error {
 }
 
 // again returns lines about earlier attempts.
-func (e Ending) again() (lines []string) {
-	for _, task := range e.Run.Results.Tasks {
-		for _, run := range task.Runs {
-			if line := attemptsBefore(task.TestID, run); line != "" {
+func again(tasks []view.Task) (lines []string) {
+	for _, task := range tasks {
+		for _, trial := range task.Trials {
+			if line := attemptsBefore(trial); line != "" {
 				lines = append(lines, line)
 			}
 		}
@@ -95,19 +90,21 @@ func (e Ending) again() (lines []string) {
 	return lines
 }
 
-// failures returns why trials did not pass, grouped, and how to see more: in one line each,
-// or in full.
-func (e Ending) failures(atLength bool) (lines []string) {
-	groups := view.Failures(e.Run.Results.Tasks, math.MaxInt)
-	groups = slices.DeleteFunc(groups, func(g view.Alike[view.Failure]) bool { return g.Task.Trigger != nil })
+// failures returns why trials did not pass and which attacks succeeded, grouped, and how to see more: in
+// one line each, or in full.
+func (e Ending) failures(tasks []view.Task, atLength bool) (lines []string) {
 	left := 0 // number of trials not listed
-	for i, g := range groups {
+	for i, g := range view.Failures(tasks, math.MaxInt) {
 		if i >= maxFailures {
 			left += len(g.Trials)
 			continue
 		}
-		head := fmt.Sprintf("%s/%s %s", text.Inert(g.Task.TestID), numbersText(g.Trials), Paint(e.Style, g.First.Outcome)(g.What.Outcome))
-		lines = append(lines, whyLines(head, view.WhyOf(g.First), atLength)...)
+		head := fmt.Sprintf("%s/%s %s", text.Inert(g.Task.TestID), numbersText(g.Trials), Paint(e.Style, g.What.State)(g.What.Word))
+		if atLength {
+			lines = append(lines, whyLines(head, g.What.Why(g.First))...)
+		} else {
+			lines = append(lines, strings.TrimSuffix(head+": "+g.What.Why(g.First).Line(), ": "))
+		}
 		lines = append(lines, e.Style.Faint(fmt.Sprintf("  waza show %s %s %d", text.ShellWord(e.Run.Dir), text.ShellWord(g.Task.TestID), g.Trials[0])))
 	}
 	if left > 0 {
@@ -124,47 +121,21 @@ func numbersText(numbers []int) string {
 	return strings.Join(text.Some(numbers, maxNumbers, func(n int) string { return fmt.Sprint(n) }), ",")
 }
 
-// triggers returns lines about the results of trigger_tests.yaml, which count through their
-// metric.
+// triggers returns a line about the results of trigger_tests.yaml.
 func (e Ending) triggers() []string {
-	m := e.Run.Results.Triggers
-	if m == nil {
-		return nil
+	if line := e.Run.TriggerSentence(); line != "" {
+		return []string{text.Inert(line)}
 	}
-	line := fmt.Sprintf("trigger_accuracy %.3f: %d of %d prompts of trigger_tests.yaml were right", m.Accuracy, m.TruePositives+m.TrueNegatives, len(e.Run.Results.TriggerResults))
-	var wrong []string
-	for _, task := range e.Run.Results.Tasks {
-		for _, run := range task.Runs {
-			if task.Trigger != nil && run.Outcome != evidence.ClassPass {
-				wrong = append(wrong, text.Inert(task.TestID))
-			}
-		}
-	}
-	if left := len(wrong) - maxFailures; left > 0 {
-		wrong = append(wrong[:maxFailures], fmt.Sprintf("%d more", left))
-	}
-	if len(wrong) > 0 {
-		line += "; not " + strings.Join(wrong, ", ")
-	}
-	return []string{line}
+	return nil
 }
 
-// namesGraders matches a message that only lists graders.
-var namesGraders = regexp.MustCompile(`^(?:failed|could not judge): [^;\n]*$`)
-
-// whyLines returns head with why a trial did not pass, and further lines.
-func whyLines(head string, why view.Why, atLength bool) []string {
-	if !atLength {
-		why = view.Why{Own: why.Line()}
-	} else if len(why.Against) > 0 && namesGraders.MatchString(why.Own) {
-		why.Own = "" // they are listed below
-	}
+// whyLines returns head with why something happened in a trial, and further lines.
+func whyLines(head string, why view.Why) []string {
 	if why.Own != "" {
 		head += ": " + bothEnds(why.Own)
 	}
 	lines := []string{head}
-	why.Own = ""
-	for _, reason := range why.Reasons() {
+	for _, reason := range why.Others() {
 		lines = append(lines, "  "+bothEnds(reason))
 	}
 	return lines
@@ -215,8 +186,8 @@ func (e Ending) slowest() []string {
 
 // places returns lines about where to look, and how to continue.
 func (e Ending) places() (lines []string) {
-	if !e.Run.Isolated {
-		lines = append(lines, NotIsolated)
+	if i := e.Run.Isolation(); !e.Run.Isolated {
+		lines = append(lines, i.Word+": "+i.Text)
 	}
 	if e.Report != "" {
 		lines = append(lines, "report: "+e.Report)
@@ -233,34 +204,34 @@ func (e Ending) places() (lines []string) {
 }
 
 // attemptsBefore describes the earlier attempts at a trial, or returns "" if there were none.
-func attemptsBefore(task string, r results.RunResult) string {
-	if len(r.Earlier) == 0 {
+func attemptsBefore(t view.Trial) string {
+	if len(t.Before) == 0 {
 		return ""
 	}
 	said := func(reason evidence.Reason, message string) string {
 		return strings.TrimPrefix(fmt.Sprintf("%s: %s", reason, text.Inert(text.FirstLine(message))), ": ")
 	}
 	var why, ends []string
-	for _, attempt := range r.Earlier {
+	for _, attempt := range t.Before {
 		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, string(attempt.Outcome))
 	}
-	if why = slices.Compact(why); len(why) == 1 && why[0] == said(r.Reason, r.Message) {
+	if why = slices.Compact(why); len(why) == 1 && why[0] == said(t.Reason, t.Message) {
 		why = []string{"for the same reason"}
 	}
 	slices.Sort(ends)
-	return fmt.Sprintf("%s/%d %s after %s that ended as %s: %s",
-		task, r.RunNumber, r.Outcome, text.Count(len(r.Earlier), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
+	return fmt.Sprintf("%s %s after %s that ended as %s: %s",
+		text.Inert(t.Name), t.Outcome, text.Count(len(t.Before), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
 // ungraded returns lines about misreported calls that no grader failed.
-func (e Ending) ungraded() (lines []string) {
-	for _, task := range e.Run.Results.Tasks {
-		for _, run := range task.Runs {
-			if run.Narration == nil || slices.ContainsFunc(view.WhyOf(run).Against, saysMisreported) {
+func ungraded(tasks []view.Task) (lines []string) {
+	for _, task := range tasks {
+		for _, trial := range task.Trials {
+			if trial.Narration == nil || slices.ContainsFunc(trial.Why.Against, saysMisreported) {
 				continue
 			}
-			for _, sentence := range run.Narration.Sentences {
-				lines = append(lines, text.Indented(fmt.Sprintf("%s/%d %s", task.TestID, run.RunNumber, sentence)))
+			for _, sentence := range trial.Narration.Sentences {
+				lines = append(lines, text.Indented(trial.Name+" "+sentence))
 			}
 		}
 	}
@@ -269,8 +240,8 @@ func (e Ending) ungraded() (lines []string) {
 
 // saysMisreported reports whether a grader failed a trial because the agent misreported
 // calls.
-func saysMisreported(v results.Validation) bool {
-	gates, _ := v.Details["gates"].(map[string]any)
+func saysMisreported(c view.Check) bool {
+	gates, _ := c.Details["gates"].(map[string]any)
 	for name, gate := range gates {
 		if details, _ := gate.(map[string]any); strings.HasPrefix(name, "wire.") && details["result"] == "fail" {
 			return true

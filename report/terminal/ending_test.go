@@ -32,11 +32,11 @@ func TestAttemptsBefore(t *testing.T) {
 	r.Reason = evidence.ReasonSandbox
 	attempt := results.Attempt{Outcome: evidence.ClassInfra, Reason: evidence.ReasonSandbox, Message: "no engine\nat all"}
 	r.Earlier = []results.Attempt{attempt, attempt}
-	if got, want := attemptsBefore("price", r), "price/1 infra after 2 attempts that ended as infra: for the same reason"; got != want {
+	if got, want := attemptsBefore(view.TaskOf(results.Task{TestID: "price", Runs: []results.RunResult{r}}, 1).Trials[0]), "price/1 infra after 2 attempts that ended as infra: for the same reason"; got != want {
 		t.Errorf("%q", got)
 	}
 	r.Outcome, r.Reason, r.Message = evidence.ClassPass, "", ""
-	if got, want := attemptsBefore("price", r), "price/1 pass after 2 attempts that ended as infra: sandbox: no engine"; got != want {
+	if got, want := attemptsBefore(view.TaskOf(results.Task{TestID: "price", Runs: []results.RunResult{r}}, 1).Trials[0]), "price/1 pass after 2 attempts that ended as infra: sandbox: no engine"; got != want {
 		t.Errorf("%q", got)
 	}
 }
@@ -46,7 +46,7 @@ func TestEpilogueWithoutAWord(t *testing.T) {
 	t.Parallel()
 	e := endingOf(results.Task{TestID: "t", Runs: []results.RunResult{finished(1, evidence.ClassTimeout, "")}})
 	for _, atLength := range []bool{true, false} {
-		lines := e.failures(atLength)
+		lines := e.failures(view.Tasks(e.Run.Results), atLength)
 		if diff := cmp.Diff([]string{"t/1 timeout", "  waza show run t 1"}, lines); diff != "" {
 			t.Error(diff)
 		}
@@ -59,13 +59,14 @@ func TestEpilogueGroups(t *testing.T) {
 	why := func(text string) evidence.Verdict {
 		return evidence.Verdict{Name: "g", Result: evidence.VerdictFail, Feedback: text}
 	}
-	lines := endingOf(
+	e := endingOf(
 		results.Task{TestID: "t", Runs: []results.RunResult{
 			finished(1, evidence.ClassFail, "failed: g", why("No call.")), finished(2, evidence.ClassPass, ""),
 			finished(3, evidence.ClassFail, "failed: g", why("No word.")), finished(4, evidence.ClassFail, "failed: g", why("No call.")),
 		}},
 		results.Task{TestID: "u", Runs: []results.RunResult{finished(1, evidence.ClassFail, "failed: g", why("No call."))}},
-	).failures(true)
+	)
+	lines := e.failures(view.Tasks(e.Run.Results), true)
 	want := []string{
 		"t/1,4 fail", "  g: No call.", "  waza show run t 1",
 		"t/3 fail", "  g: No word.", "  waza show run t 3",
@@ -86,7 +87,7 @@ func TestEpilogueIsBounded(t *testing.T) {
 	}
 	e := endingOf(results.Task{TestID: "t", Runs: done})
 	e.Style = Style{coloured: true}
-	lines := e.failures(true)
+	lines := e.failures(view.Tasks(e.Run.Results), true)
 	if text := strings.Join(lines, "\n"); len(lines) != 3*maxFailures+1 || len(text) > maxFailures*4*shownBytes {
 		t.Errorf("%d lines, %d bytes", len(lines), len(text))
 	}

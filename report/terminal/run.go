@@ -42,20 +42,16 @@ func Run(w io.Writer, r results.Results, width int) error {
 
 func taskColumns(r results.Results) []column {
 	var rows [][]string
-	for _, t := range r.Tasks {
-		rows = append(rows, row(view.TaskOf(t, r.Config.RunsPerTest)))
+	for _, t := range view.Tasks(r) {
+		rows = append(rows, row(t))
 	}
 	columns := columnsOf([]string{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}, rows)
 	return figures(columns, 1, 3, 4, 5)
 }
 
 func row(t view.Task) []string {
-	score := "-"
-	if t.Stats != nil {
-		score = fmt.Sprintf("%.2f", t.Stats.AvgScore)
-	}
 	return []string{
-		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), score, fmt.Sprint(t.MCPCalls), t.MedianTime(),
+		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), t.Score(), fmt.Sprint(t.MCPCalls), t.MedianTime(),
 	}
 }
 
@@ -253,11 +249,7 @@ func remarkLines(servers []results.ServerCard, width int) string {
 	for _, s := range servers {
 		var said []string
 		for _, remark := range view.ServerRemarks(s) {
-			var which []string
-			for _, name := range remark.Which {
-				which = append(which, printable(name))
-			}
-			said = append(said, strings.TrimSpace(remark.What+" "+strings.Join(text.Few(which, maxRemarked), ", ")))
+			said = append(said, noteText(remark))
 		}
 		if len(said) == 0 {
 			continue
@@ -269,6 +261,17 @@ func remarkLines(servers []results.ServerCard, width int) string {
 		out.WriteString(line + "\n")
 	}
 	return out.String()
+}
+
+func noteText(n view.Note) string {
+	if n.What == "" {
+		return strings.Join(n.Which, ", ")
+	}
+	var which []string
+	for _, name := range n.Which {
+		which = append(which, printable(name))
+	}
+	return strings.TrimSpace(n.What + " " + strings.Join(text.Few(which, maxRemarked), ", "))
 }
 
 // printable returns an untrusted name, quoted if it contains a space or an invisible

@@ -9,23 +9,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
 )
 
-// Paint returns the function that styles an outcome.
-func Paint(style Style, class evidence.Class) func(string) string {
-	switch class {
-	case evidence.ClassPass:
+// Paint returns the function that styles text about something in a state.
+func Paint(style Style, state view.State) func(string) string {
+	switch state {
+	case view.Good:
 		return style.Good
-	case evidence.ClassTimeout, evidence.ClassInfra, evidence.ClassError:
+	case view.Void, view.Doubtful:
 		return style.Doubtful
+	case view.Bad:
+		return style.Bad
 	}
-	return style.Bad
+	return func(text string) string { return text }
 }
-
-// NotIsolated is the warning about a run without --isolate.
-const NotIsolated = "nothing was isolated: agents and servers ran as processes of yours"
 
 // column is a column of a table. All columns have the same number of cells.
 type column struct {

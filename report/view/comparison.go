@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -167,6 +168,24 @@ type ComparedRun struct {
 	Tokens       string
 	Cost         string
 	MedianTime   string
+	Notes        []Note // what limits the use of its figures
+}
+
+// notesOn returns the notes on a run that is compared with the first.
+func notesOn(r, first results.ComparedRun) (all []Note) {
+	if r.Infra > 0 {
+		all = append(all, Note{What: text.Count(r.Infra, "trial") + " ended as infra or server_error, which says nothing about the agent"})
+	}
+	if r.Error != "" {
+		return append(all, Note{Which: []string{r.Error}})
+	}
+	if r.EvalName != first.EvalName {
+		all = append(all, Note{What: "of another eval,", Which: []string{r.EvalName}})
+	}
+	if !r.Isolated {
+		all = append(all, Note{What: "not isolated"})
+	}
+	return all
 }
 
 // ComparedRuns returns the views of runs, with [Unknown] for unknown figures.
@@ -189,6 +208,7 @@ func ComparedRuns(runs []results.ComparedRun) []ComparedRun {
 		if r.MedianDurationMS != nil {
 			v.MedianTime = Milliseconds.Text(*r.MedianDurationMS)
 		}
+		v.Notes = notesOn(r, runs[0])
 		views[i] = v
 	}
 	return views

@@ -87,15 +87,15 @@ func TestRemarks(t *testing.T) {
 	}
 	want := map[int][]Remark{
 		1: {
-			{Flag: "out of band", Text: "out of band: no model asked for it", Weight: Bad},
-			{Flag: "injected", Text: "injected: injections 1, 2 of the attack in its result", Weight: Bad},
-			{Flag: "unknown tool", Text: "no such tool was listed", Weight: Doubtful},
-			{Flag: "invalid arguments", Text: "not as the tool's schema wants it: id: 1 is no string; sku is missing", Weight: Doubtful},
+			{Flag: "out of band", Text: "out of band: no model asked for it", State: Bad},
+			{Flag: "injected", Text: "injected: injections 1, 2 of the attack in its result", State: Bad},
+			{Flag: "unknown tool", Text: "no such tool was listed", State: Doubtful},
+			{Flag: "invalid arguments", Text: "not as the tool's schema wants it: id: 1 is no string; sku is missing", State: Doubtful},
 			{Text: "the server asked for input 2 times"},
-			{Flag: "misreported", Text: "misreported by the agent: its result", More: "it says a, and was b", Weight: Bad},
+			{Flag: "misreported", Text: "misreported by the agent: its result", More: "it says a, and was b", State: Bad},
 			{Text: "late answer: frame 9"},
 		},
-		2: {{Text: "asked for by model call 3"}, {Flag: "not reported", Text: "not reported by the agent", Weight: Bad}},
+		2: {{Text: "asked for by model call 3"}, {Flag: "not reported", Text: "not reported by the agent", State: Bad}},
 		4: {{Text: "whether a model asked for it is not known"}},
 	}
 	if diff := cmp.Diff(want, c.Remarks()); diff != "" {

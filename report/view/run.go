@@ -85,6 +85,9 @@ func (r Run) Resumable() bool {
 // Reasons returns sentences about the reasons for the verdict.
 func (r Run) Reasons() []string {
 	said := slices.Concat(r.MissingSentences(), r.outcomeSentences())
+	if line := r.TriggerSentence(); line != "" {
+		said = append(said, line+".")
+	}
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
 		said = append(said, AttackSentence(*a))
 	}
@@ -107,16 +110,16 @@ func (r Run) Unmet() []results.Measure {
 	return r.Results.Unmet()
 }
 
-// Trial identifies a trial of the run.
-type Trial struct {
+// TrialID identifies a trial of the run.
+type TrialID struct {
 	Task   string
 	Number int
 }
 
 // NextFailing returns the next trial in the run's order, wrapping around, that did not pass
 // or was attacked successfully; nil if there is no other.
-func (r Run) NextFailing(task string, number int) *Trial {
-	var first *Trial
+func (r Run) NextFailing(task string, number int) *TrialID {
+	var first *TrialID
 	behind := false
 	for _, t := range r.Results.Tasks {
 		for _, run := range t.Runs {
@@ -125,9 +128,9 @@ func (r Run) NextFailing(task string, number int) *Trial {
 				behind = true
 			case run.Outcome == evidence.ClassPass && !run.Attacked():
 			case behind:
-				return &Trial{t.TestID, run.RunNumber}
+				return &TrialID{t.TestID, run.RunNumber}
 			case first == nil:
-				first = &Trial{t.TestID, run.RunNumber}
+				first = &TrialID{t.TestID, run.RunNumber}
 			}
 		}
 	}
@@ -181,35 +184,51 @@ func (r Run) MissingSentences() (said []string) {
 	return said
 }
 
-// outcomeSentences returns how the counted trials ended.
+// outcomeSentences returns how the trials ended that are judged one by one.
 func (r Run) outcomeSentences() []string {
-	outcomes := r.Outcomes()
-	passed := outcomes[evidence.ClassPass]
-	all := r.Trials() - outcomes[evidence.ClassInfra]
+	t := r.tally()
 	switch {
-	case all == 0:
+	case t.all == 0:
 		return nil
-	case passed == all:
-		return []string{fmt.Sprintf("All %s of %s passed.", Several(all, "trial"), Several(r.gradedTasks(), "task"))}
+	case t.passed == t.all:
+		return []string{fmt.Sprintf("All %s of %s passed.", Several(t.all, "trial"), Several(t.tasks, "task"))}
 	}
 	var others []string
 	for _, class := range evidence.Classes() {
-		if n := outcomes[class]; n > 0 && class != evidence.ClassPass && class != evidence.ClassInfra {
+		if n := t.others[class]; n > 0 {
 			others = append(others, fmt.Sprintf("%d %s", n, class))
 		}
 	}
-	return []string{fmt.Sprintf("%s: %s.", ofTrials(all-passed, all, "did not pass", "did not pass"), strings.Join(others, ", "))}
+	return []string{fmt.Sprintf("%s: %s.", ofTrials(t.all-t.passed, t.all, "did not pass", "did not pass"), strings.Join(others, ", "))}
 }
 
-// gradedTasks returns the number of tasks with a counted trial.
-func (r Run) gradedTasks() (n int) {
-	for _, t := range r.Results.Tasks {
-		if t.Stats != nil {
-			n++
+// TriggerSentence returns how the prompts of trigger_tests.yaml came out, which count through their
+// metric; "" without any.
+func (r Run) TriggerSentence() string {
+	m := r.Results.Triggers
+	if m == nil {
+		return ""
+	}
+	line := fmt.Sprintf("trigger_accuracy %.3f: %d of %d prompts of trigger_tests.yaml were right", m.Accuracy, m.TruePositives+m.TrueNegatives, len(r.Results.TriggerResults))
+	var wrong []string
+	for _, task := range r.Results.Tasks {
+		for _, run := range task.Runs {
+			if task.Trigger != nil && run.Outcome != evidence.ClassPass {
+				wrong = append(wrong, task.TestID)
+			}
 		}
 	}
-	return n
+	if left := len(wrong) - maxWrong; left > 0 {
+		wrong = append(wrong[:maxWrong], fmt.Sprintf("%d more", left))
+	}
+	if len(wrong) > 0 {
+		line += "; not " + strings.Join(wrong, ", ")
+	}
+	return line
 }
+
+// maxWrong is the maximum number of prompts listed that were not right.
+const maxWrong = 20
 
 // Line returns the verdict with the counts on which it is based, as in "FAILED: 2 of 14
 // trials did not pass (1 task failed, 1 flaky)".
@@ -238,53 +257,81 @@ func (r Run) Line() string {
 	return verdict + ": " + strings.Join(said, "; ")
 }
 
-// counts returns phrases about how many counted trials passed, with their tasks. Prompts of
-// trigger_tests.yaml count through their metric instead.
-func (r Run) counts() []string {
-	var trials, passed, tasks, failed, flaky, broken int
+// tally counts the trials that are judged one by one: not those that ended as infra, and no prompts of
+// trigger_tests.yaml, which count through their metric.
+type tally struct {
+	all, passed           int
+	others                map[evidence.Class]int // that did not pass
+	tasks                 int                    // that have such a trial
+	failed, flaky, broken int                    // tasks; broken ones have server errors only
+}
+
+func (r Run) tally() tally {
+	c := tally{others: map[evidence.Class]int{}}
 	for _, t := range r.Results.Tasks {
-		did, of, byServer := 0, 0, 0
-		for _, run := range t.Runs {
-			switch run.Outcome {
-			case evidence.ClassPass:
-				did, of = did+1, of+1
-			case evidence.ClassInfra:
-			case evidence.ClassServerError:
-				of, byServer = of+1, byServer+1
-			default:
-				of++
-			}
+		if t.Trigger == nil {
+			c.add(t)
 		}
-		if t.Trigger != nil || of == 0 {
+	}
+	return c
+}
+
+func (c *tally) add(t results.Task) {
+	did, of, byServer := 0, 0, 0
+	for _, run := range t.Runs {
+		switch run.Outcome {
+		case evidence.ClassPass:
+			did, of = did+1, of+1
 			continue
+		case evidence.ClassInfra:
+			continue
+		case evidence.ClassServerError:
+			byServer++
 		}
-		tasks, trials, passed = tasks+1, trials+of, passed+did
-		switch {
-		case did == of:
-		case did > 0:
-			flaky++
-		case byServer == of:
-			broken++
-		default:
-			failed++
-		}
+		of++
+		c.others[run.Outcome]++
 	}
+	if of == 0 {
+		return
+	}
+	c.tasks, c.all, c.passed = c.tasks+1, c.all+of, c.passed+did
+	switch {
+	case did == of:
+	case did > 0:
+		c.flaky++
+	case byServer == of:
+		c.broken++
+	default:
+		c.failed++
+	}
+}
+
+// PassedTrials returns how many trials passed, as in "2 of 3 trials", of those that are judged one by
+// one.
+func (r Run) PassedTrials() string {
+	c := r.tally()
+	return fmt.Sprintf("%d of %s", c.passed, text.Count(c.all, "trial"))
+}
+
+// counts returns phrases about how many trials passed, with their tasks.
+func (r Run) counts() []string {
+	c := r.tally()
 	var which []string
-	if failed > 0 {
-		which = append(which, text.Count(failed, "task")+" failed")
+	if c.failed > 0 {
+		which = append(which, text.Count(c.failed, "task")+" failed")
 	}
-	if flaky > 0 {
-		which = append(which, fmt.Sprintf("%d flaky", flaky))
+	if c.flaky > 0 {
+		which = append(which, fmt.Sprintf("%d flaky", c.flaky))
 	}
-	if broken > 0 {
-		which = append(which, text.Count(broken, "task")+" with server errors only")
+	if c.broken > 0 {
+		which = append(which, text.Count(c.broken, "task")+" with server errors only")
 	}
 	var said []string
 	switch {
-	case passed < trials:
-		said = append(said, fmt.Sprintf("%d of %s did not pass (%s)", trials-passed, text.Count(trials, "trial"), strings.Join(which, ", ")))
-	case trials > 0:
-		said = append(said, fmt.Sprintf("%d of %s passed (%s)", passed, text.Count(trials, "trial"), text.Count(tasks, "task")))
+	case c.passed < c.all:
+		said = append(said, fmt.Sprintf("%d of %s did not pass (%s)", c.all-c.passed, text.Count(c.all, "trial"), strings.Join(which, ", ")))
+	case c.all > 0:
+		said = append(said, fmt.Sprintf("%s passed (%s)", r.PassedTrials(), text.Count(c.tasks, "task")))
 	}
 	if m := r.Results.Triggers; m != nil {
 		said = append(said, fmt.Sprintf("trigger_accuracy is %.3f", m.Accuracy))

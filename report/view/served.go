@@ -7,16 +7,16 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// State is the state of a run.
-type State string
+// RunState is the state of a run in a list of runs.
+type RunState string
 
 // States of runs.
 const (
-	StateStarting    State = "starting"    // live, without run.json yet
-	StateRunning     State = "running"     // live
-	StateEnded       State = "ended"       // completed
-	StateInterrupted State = "interrupted" // ended early, or killed
-	StateUnreadable  State = "unreadable"  // run.json or results.json is missing or invalid
+	StateStarting    RunState = "starting"    // live, without run.json yet
+	StateRunning     RunState = "running"     // live
+	StateEnded       RunState = "ended"       // completed
+	StateInterrupted RunState = "interrupted" // ended early, or killed
+	StateUnreadable  RunState = "unreadable"  // run.json or results.json is missing or invalid
 )
 
 // ListedRun is a run in a list of runs.
@@ -25,7 +25,7 @@ type ListedRun struct {
 	Eval       string // name of the eval
 	Agent      string // executor
 	Model      string // empty if the eval has none
-	State      State
+	State      RunState
 	Problem    string // why a file of the run is unreadable, in a sentence; empty if none is
 	Isolated   bool   // whether trials ran in containers
 	Network    string // network of the containers
@@ -48,7 +48,7 @@ func (r ListedRun) Live() bool { return r.State == StateStarting || r.State == S
 
 // RunProgress is the progress of a run.
 type RunProgress struct {
-	State     State
+	State     RunState
 	ElapsedMS int64 // time from the start until now or the end; for a killed run, until its last progress
 	Planned   int   // planned trials of all tasks
 	Done      int   // trials with an outcome

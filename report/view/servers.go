@@ -81,35 +81,35 @@ func Times(n int) string {
 	return Number(n) + " times"
 }
 
-// ServerRemark is something to review before trusting a server.
-type ServerRemark struct {
+// Note is something to know before trusting a server or the figures of a run.
+type Note struct {
 	What  string
 	Which []string // untrusted; may be empty
 }
 
 // ServerRemarks returns the remarks on a server, over all trials.
-func ServerRemarks(s results.ServerCard) (all []ServerRemark) {
+func ServerRemarks(s results.ServerCard) (all []Note) {
 	in := func(trials int, did string) {
 		if trials > 0 {
-			all = append(all, ServerRemark{What: did + " in " + text.Count(trials, "trial")})
+			all = append(all, Note{What: did + " in " + text.Count(trials, "trial")})
 		}
 	}
 	in(s.Failed, "exited before it answered")
 	if n := s.Outcomes[evidence.OutcomeTimeout] + s.Outcomes[evidence.OutcomeAbandoned]; n > 0 {
-		all = append(all, ServerRemark{What: text.Count(n, "call") + " not answered"})
+		all = append(all, Note{What: text.Count(n, "call") + " not answered"})
 	}
 	for _, act := range Acts(s.Activity) {
 		if !act.Notable {
 			continue
 		}
-		i := slices.IndexFunc(all, func(r ServerRemark) bool { return r.What == act.What })
+		i := slices.IndexFunc(all, func(r Note) bool { return r.What == act.What })
 		if i < 0 {
-			i, all = len(all), append(all, ServerRemark{What: act.What})
+			i, all = len(all), append(all, Note{What: act.What})
 		}
 		all[i].Which = append(all[i].Which, act.Which)
 	}
 	if s.Findings != nil && s.Findings.Count() > 0 {
-		all = append(all, ServerRemark{What: text.Count(s.Findings.Count(), "finding") + " in the texts of its tools"})
+		all = append(all, Note{What: text.Count(s.Findings.Count(), "finding") + " in the texts of its tools"})
 	}
 	in(s.RugPulls, "changed its tools")
 	in(s.Unpinned, "not as pinned")

@@ -24,10 +24,10 @@ func TestWhy(t *testing.T) {
 		reasons []string
 	}{
 		"pass":         {v: evidence.Verdicts{Class: evidence.ClassPass, Verdicts: verdicts[1:2]}},
-		"one fails":    {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums", Verdicts: verdicts[:2]}, "sums: One is missing.", []string{"failed: sums", sums}},
-		"some fail":    {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums, adds", Verdicts: verdicts}, adds + " And 2 other graders did not pass.", []string{"failed: sums, adds", adds, sums, tells}},
+		"one fails":    {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums", Verdicts: verdicts[:2]}, "sums: One is missing.", []string{sums}},
+		"some fail":    {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums, adds", Verdicts: verdicts}, adds + " And 2 other graders did not pass.", []string{adds, sums, tells}},
 		"no stop":      {evidence.Verdicts{Class: evidence.ClassFail, Verdicts: []evidence.Verdict{{Name: "a", Result: evidence.VerdictFail, Feedback: "no such file or directory"}, verdicts[3]}}, "a: no such file or directory. And 1 other grader did not pass.", []string{"a: no such file or directory", adds}},
-		"cannot tell":  {evidence.Verdicts{Class: evidence.ClassError, Message: "could not judge: tells", Verdicts: verdicts}, tells + ". And 2 other graders did not pass.", []string{"could not judge: tells", tells, adds, sums}},
+		"cannot tell":  {evidence.Verdicts{Class: evidence.ClassError, Message: "could not judge: tells", Verdicts: verdicts}, tells + ". And 2 other graders did not pass.", []string{tells, adds, sums}},
 		"ran too long": {evidence.Verdicts{Class: evidence.ClassTimeout, Message: "it ran\ntoo long", Verdicts: verdicts[:1]}, "it ran", []string{"it ran\ntoo long", sums}},
 		"a checkpoint stopped it": {
 			evidence.Verdicts{Class: evidence.ClassFail, Message: "the conversation ended", Verdicts: verdicts[1:2], Checkpoints: []evidence.CheckpointVerdicts{

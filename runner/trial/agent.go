@@ -30,27 +30,35 @@ const (
 	killGrace = 10 * time.Second
 )
 
-// agentWork is the phase in which the agent runs.
+// agentWork is an agent at work.
 type agentWork struct {
 	stage  *stage
 	launch plan.Launch
 	out    *outputs
+	stops  *stops
 }
 
 // agentRun is how an agent ran.
 type agentRun struct {
-	notes          []note
 	started, ended time.Time // zero if it did not
-	exitCode       *int      // nil if not known
-	signal         string
+	drained        time.Time // when its sessions with servers had ended
 	turns          conversed
+	ending         *ending                      // nil if not known
 	commands       []evidence.CommandInvocation // of mocked commands
 	miscalled      string                       // which mocked commands were not called as often as expected
+	unmet          string                       // how a server's request violated its schema, or ""
+	refused        []string                     // which API keys models rejected, and what to do
 
-	over       bool            // the agent has exited
-	used       *evidence.Usage // resources used by its container until its exit; nil if not known
-	unexpected bool            // it is a script to which a server did not answer as expected
-	stdout     finalOutput     // its output on stdout, if that is its final output
+	stdout   finalOutput // its output on stdout, if that is its final output
+	overlong bool        // stdout is only the beginning of it
+}
+
+// used returns the resources that the agent's container used until the agent's exit, or nil if that is not known.
+func (r agentRun) used() *evidence.Usage {
+	if r.ending == nil {
+		return nil
+	}
+	return r.ending.used
 }
 
 // runAgent runs the agent until it exits or reaches its time limit. It returns an error only
@@ -64,24 +72,25 @@ func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err 
 	if err := put(ctx, s.sandbox, sandbox.Agent, launch.Files); err != nil {
 		return ran, s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, err))
 	}
-	out, err := openOutputs(s.plan, s.rec)
+	stops := newStops(s.log.Now)
+	out, err := openOutputs(s.plan, s.log.Recorder, stops)
 	if err != nil {
 		return ran, err
 	}
-	w := &agentWork{s, launch, out}
-	limit, clock := startAgentClock(ctx, s.plan.Timeout)
+	w := &agentWork{s, launch, out, stops}
+	clock := startAgentClock(s.plan.Timeout, stops)
 	defer clock.stop()
-	talk := &turnHandler{work: w, clock: clock, started: s.rec.Now()}
-	defer clock.begins(s.plan.FirstEvent, &s.acted)()
+	talk := &turnHandler{work: w, clock: clock, started: s.log.Now()}
+	defer clock.begins(s.plan.FirstEvent, s.log.acted)()
 	program, err := w.startAgent(ctx, talk)
 	if err != nil {
 		err = s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), s.sandbox.Hint(sandbox.Agent))))
 		return ran, errors.Join(err, out.close())
 	}
-	ran.started = s.rec.Now()
-	agent := process.Communicate(program, launch.Stdin, out.stdout.unfailing(&s.acted), out.stderr.unfailing(nil))
+	ran.started = s.log.Now()
+	agent := process.Communicate(program, launch.Stdin, out.stdout.unfailing(s.log.acted), out.stderr.unfailing(nil))
 	defer func() {
-		if ran.over = agent.HasEnded(); ran.over {
+		if agent.HasEnded() {
 			err = errors.Join(err, out.close())
 			return
 		}
@@ -89,10 +98,10 @@ func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err 
 			return errors.Join(outputEnd(agent.Ended(), "the agent's output"), out.close())
 		}})
 	}()
-	watch := s.watch(ctx)
-	took := w.await(limit, agent, watch.lost)
+	watch := s.watch(ctx, stops)
+	stopped := w.await(ctx, agent)
 	watch.close()
-	ran.ended = s.rec.Now()
+	ran.ended = s.log.Now()
 	if ctx.Err() != nil {
 		return ran, context.Cause(ctx)
 	}
@@ -100,47 +109,28 @@ func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err 
 	if ran.turns, err = talk.conversed(); err != nil {
 		return ran, s.unlessOutside(ctx, err)
 	}
-	ran.notes = ran.turns.notes
-	err = w.judge(ctx, agent, took, &ran)
+	if ran.ending, err = w.endingOf(ctx, agent, stopped); err != nil || !ran.ending.ended {
+		return ran, err // an agent that has not ended may still write
+	}
+	ran.stdout, ran.overlong, err = w.keepOutput()
 	return ran, err
 }
 
-// judge notes who caused the agent's exit, and keeps its output. It returns an error if that was the
-// engine or somebody outside the trial.
-func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stopCause, ran *agentRun) error {
-	e, err := w.endingOf(ctx, agent, took)
-	if err != nil {
-		return err
-	}
-	ran.notes = append(ran.notes, e.notes(w.stage.plan)...)
-	if !e.ended {
-		return nil // its output may still be written
-	}
-	if e.lost == nil {
-		ran.exitCode, ran.signal = new(e.exit.Code), e.exit.Signal
-	}
-	var large []note
-	ran.stdout, large = w.keepOutput()
-	ran.used, ran.unexpected = e.used, e.isUnexpected(w.stage.plan) && conclude(ran.notes).class == ""
-	ran.notes = append(ran.notes, large...)
-	return nil
-}
-
-// endingOf returns how the agent ended.
-func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, took stopCause) (e ending, err error) {
+// endingOf returns how the agent ended. It returns an error if that was the engine or somebody outside the
+// trial.
+func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, stopped []stop) (*ending, error) {
 	if err := foreignEnding(ctx, w.stage.withAgent()); err != nil {
-		return e, err
+		return nil, err
 	}
-	e = ending{stopped: took, ended: agent.HasEnded(), container: w.stage.sandbox.Ended(ctx, sandbox.Agent)}
+	e := &ending{stops: stopped, ended: agent.HasEnded(), container: w.stage.sandbox.Ended(ctx, sandbox.Agent)}
 	if err := foreignFault(sandbox.Agent, e.container); err != nil {
-		return e, err
+		return nil, err
 	}
 	if w.stage.endpoints.models != nil {
 		if err := w.stage.endpoints.models.Down(ctx); err != nil {
-			return e, &fault{evidence.ReasonModel, err}
+			return nil, &fault{evidence.ReasonModel, err}
 		}
 	}
-	e.overspent = w.stage.endpoints.overspent()
 	if !e.ended {
 		return e, nil
 	}
@@ -179,44 +169,24 @@ func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 	return &used
 }
 
-// stopCause is the reason why waiting for an agent ended.
-type stopCause int
-
-const (
-	byItself       stopCause = iota
-	timeLimit                // it reached its time limit
-	noFirstEvent             // it did nothing within the time limit for a first event
-	outputLimit              // it wrote more than its output limit
-	dependencyLost           // something that it needs was lost
-	budgetLimit              // it kept asking models after its budget was used up
-)
-
-// await waits for the agent to exit. It sends SIGTERM, then SIGKILL, when the agent reaches its
-// time or output limit, loses something that it needs, or exhausts its model budget. If SIGKILL
-// does not end it either, await returns anyway.
-func (w *agentWork) await(limit context.Context, agent *process.Running, lost <-chan struct{}) stopCause {
-	var took stopCause
+// await waits for the agent to exit, and returns the reasons to stop it that were known by then. At the first
+// one, or when ctx is done, it sends SIGTERM, then SIGKILL. If SIGKILL does not end the agent either, await
+// returns anyway.
+func (w *agentWork) await(ctx context.Context, agent *process.Running) []stop {
 	select {
 	case <-agent.Ended():
-		return byItself
-	case <-w.out.limitReached:
-		took = outputLimit
-	case <-limit.Done():
-		took = timeLimit
-		if errors.Is(context.Cause(limit), errNoEvent) {
-			took = noFirstEvent
-		}
-	case <-lost:
-		took = dependencyLost
+		return w.stops.soFar()
+	case <-w.stops.first:
+	case <-ctx.Done():
 	case <-w.stage.endpoints.exhausted():
-		took = budgetLimit
+		w.stops.add(budgetLimit)
 	}
-	stop := []process.Step{{Signal: process.Terminate, Grace: stopGrace}, {Signal: process.Kill, Grace: killGrace}}
+	steps := []process.Step{{Signal: process.Terminate, Grace: stopGrace}, {Signal: process.Kill, Grace: killGrace}}
 	if !defence.KilledAgents {
-		stop[1].Signal = ""
+		steps[1].Signal = ""
 	}
-	agent.Stop(context.Background(), stop...)
-	return took
+	agent.Stop(context.Background(), steps...)
+	return w.stops.soFar()
 }
 
 // maxFinal is the maximum size of a final output in bytes. It is part of trial.json and of the
@@ -226,8 +196,7 @@ const maxFinal = 16 << 20
 // outputs are the agent's stdout and stderr, up to a limit.
 type outputs struct {
 	stdout, stderr *output
-	limitReached   chan struct{} // closed when an output exceeds its limit
-	close          func() error  // closes both files; may be called again
+	close          func() error // closes both files; may be called again
 }
 
 // output is one of the agent's outputs, which is written to a file.
@@ -239,12 +208,11 @@ type output struct {
 
 func (o *outputs) both() []*output { return []*output{o.stdout, o.stderr} }
 
-// openOutputs creates the files of the agent's outputs.
-func openOutputs(t *plan.Trial, rec *evidence.Recorder) (*outputs, error) {
-	out := &outputs{limitReached: make(chan struct{})}
-	flood := sync.OnceFunc(func() { close(out.limitReached) })
+// openOutputs creates the files of the agent's outputs, each of which adds to stops when it exceeds its limit.
+func openOutputs(t *plan.Trial, rec *evidence.Recorder, stops *stops) (*outputs, error) {
+	out := &outputs{}
 	open := func(stream, file string) (*output, error) {
-		kept := &bounded.Head{Limit: t.Agent.OutputLimit(), Fail: errTooLarge, Full: flood}
+		kept := &bounded.Head{Limit: t.Agent.OutputLimit(), Fail: errTooLarge, Full: func() { stops.add(outputLimit) }}
 		if !defence.BoundedOutput {
 			kept.Limit = math.MaxInt64
 		}
@@ -282,16 +250,16 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keepOutput returns the final output, if it is read from stdout, and records which outputs were
-// truncated. The outputs are closed.
-func (w *agentWork) keepOutput() (final finalOutput, notes []note) {
+// keepOutput returns the final output, if it is read from stdout, and whether that is only the beginning of
+// it. It records which outputs were truncated. They are closed.
+func (w *agentWork) keepOutput() (final finalOutput, overlong bool, err error) {
 	for _, o := range w.out.both() {
 		if o.kept.Over() > 0 {
 			message := fmt.Sprintf("only the first %d bytes of %s are kept", o.kept.Limit, o.name)
-			w.stage.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
+			w.stage.log.Recorder.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
 		}
 	}
-	return stdoutOf(w.stage.plan, w.stage.rec, false)
+	return stdoutOf(w.stage.plan, w.stage.log.Recorder)
 }
 
 // finalOutput is a final output, or that of all turns, with secrets replaced.
@@ -300,22 +268,21 @@ type finalOutput struct {
 	spans []secret.Span // where secrets were
 }
 
-// stdoutOf reads a final output from the file of stdout, if it is read from there.
-func stdoutOf(t *plan.Trial, rec *evidence.Recorder, midway bool) (final finalOutput, notes []note) {
+// stdoutOf reads the final output from the file of stdout, if it is read from there, and reports whether that is
+// only the beginning of it.
+func stdoutOf(t *plan.Trial, rec *evidence.Recorder) (final finalOutput, overlong bool, err error) {
 	if cmp.Or(t.Agent.Output, plan.OutputStdout) != plan.OutputStdout {
-		return final, nil
+		return final, false, nil
 	}
 	file, err := os.Open(filepath.Join(rec.Dir(), evidence.StdoutFile))
-	if err == nil {
-		final.text, err = readHead(file)
-		err = errors.Join(err, file.Close())
+	if err != nil {
+		return final, false, err
 	}
+	final.text, err = readHead(file)
 	final.spans = rec.Redacted()[evidence.StdoutFile].Marks.Spans("", false)
-	switch {
-	case errors.Is(err, errTooLarge):
-		notes = tooLarge(midway)
-	case err != nil:
-		notes = []note{gapNote(evidence.GapFinalOutput, err.Error())}
+	closed := file.Close()
+	if errors.Is(err, errTooLarge) {
+		return final, true, closed
 	}
-	return final, notes
+	return final, false, errors.Join(err, closed)
 }

@@ -1,12 +1,12 @@
 package trial
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,11 +37,12 @@ func TestAwaitBeyondUs(t *testing.T) {
 		gone := errors.New("container went away")
 		p := immortal{make(chan error)}
 		agent := process.Communicate(p, nil, io.Discard, io.Discard)
-		w := &agentWork{stage: &stage{endpoints: &endpoints{}}, out: &outputs{}}
-		limit, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if took := w.await(limit, agent, nil); took != timeLimit || agent.HasEnded() {
-			t.Errorf("span %v", took)
+		w := &agentWork{stage: &stage{endpoints: &endpoints{}}, stops: newStops(time.Now)}
+		defer startAgentClock(time.Second, w.stops).stop()
+		before := time.Now()
+		stopped := w.await(t.Context(), agent)
+		if len(stopped) != 1 || stopped[0] != (stop{before.Add(time.Second), timeLimit}) || agent.HasEnded() {
+			t.Errorf("stopped for %v", stopped)
 		}
 		p.gone <- gone
 		if _, err := agent.Wait(); !errors.Is(err, gone) {
@@ -51,21 +52,22 @@ func TestAwaitBeyondUs(t *testing.T) {
 }
 
 // outputsIn opens the outputs of an agent that may write so much.
-func outputsIn(t *testing.T, limit int64) (*recording, *outputs, func() (evidence.Dir, []evidence.Event)) {
+func outputsIn(t *testing.T, limit int64) (*agentWork, func() (evidence.Dir, []evidence.Event)) {
 	t.Helper()
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
 	rec, err := evidence.Create(string(dir), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recording{rec: rec, plan: &plan.Trial{Agent: plan.Agent{MaxOutput: limit}}}
-	out, err := openOutputs(r.plan, r.rec)
+	planned := &plan.Trial{Agent: plan.Agent{MaxOutput: limit}}
+	w := &agentWork{stage: &stage{plan: planned, log: observer{Recorder: rec, acted: new(atomic.Bool)}}, stops: newStops(time.Now)}
+	w.out, err = openOutputs(planned, rec, w.stops)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, out, func() (evidence.Dir, []evidence.Event) {
+	return w, func() (evidence.Dir, []evidence.Event) {
 		t.Helper()
-		if err := errors.Join(out.close(), rec.Close()); err != nil {
+		if err := errors.Join(w.out.close(), rec.Close()); err != nil {
 			t.Fatal(err)
 		}
 		events, err := dir.Events()
@@ -88,23 +90,26 @@ func TestOutputs(t *testing.T) {
 		"up to the limit":   {5, "onetw", "only the first 5 bytes of stdout are kept"},
 		"exactly the limit": {11, said, ""},
 	} {
-		r, out, close := outputsIn(t, test.limit)
-		to := out.stdout.unfailing(&r.acted)
+		w, close := outputsIn(t, test.limit)
+		to := w.out.stdout.unfailing(w.stage.log.acted)
 		for _, part := range []string{"one", "two", "three"} {
 			if n, err := io.WriteString(to, part); n != len(part) || err != nil {
 				t.Errorf("%s: %q: %d, %v", name, part, n, err)
 			}
 		}
-		if err := out.close(); err != nil {
+		if err := w.out.close(); err != nil {
 			t.Error(err)
 		}
-		final, _ := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
+		final, overlong, err := w.keepOutput()
+		if err != nil || overlong {
+			t.Errorf("%s: overlong %v, %v", name, overlong, err)
+		}
 		dir, events := close()
 		file, err := os.ReadFile(filepath.Join(string(dir), evidence.StdoutFile))
-		if err != nil || string(file) != test.kept || final.text != test.kept || !r.acted.Load() {
+		if err != nil || string(file) != test.kept || final.text != test.kept || !w.stage.log.acted.Load() {
 			t.Errorf("%s: kept %q and %q, %v", name, file, final.text, err)
 		}
-		flooded := process.IsClosed(out.limitReached)
+		flooded := process.IsClosed(w.stops.first)
 		if flooded != (test.event != "") || flooded != (len(events) == 1) {
 			t.Errorf("%s: flooded %v, events %+v", name, flooded, events)
 		}
@@ -114,18 +119,20 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// A final output that is larger than graders take is the agent's fault.
+// Only the beginning is kept of a final output that is larger than graders take.
 func TestFinalOutputThatIsTooLarge(t *testing.T) {
-	r, out, close := outputsIn(t, maxFinal+10)
-	if _, err := io.CopyN(out.stdout.unfailing(&r.acted), zeroReader{}, maxFinal+1); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.close(); err != nil {
-		t.Error(err)
-	}
-	final, notes := (&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
-	if _, events := close(); len(events) != 0 || len(final.text) != maxFinal || conclude(notes).reason != evidence.ReasonOutput {
-		t.Errorf("%d bytes, notes %v, %+v", len(final.text), notes, events)
+	for over, want := range []bool{false, true} {
+		w, close := outputsIn(t, maxFinal+10)
+		if _, err := io.CopyN(w.out.stdout.unfailing(w.stage.log.acted), zeroReader{}, maxFinal+int64(over)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.out.close(); err != nil {
+			t.Error(err)
+		}
+		final, overlong, err := w.keepOutput()
+		if _, events := close(); err != nil || len(events) != 0 || len(final.text) != maxFinal || overlong != want {
+			t.Errorf("%d bytes, overlong %v, %+v, %v", len(final.text), overlong, events, err)
+		}
 	}
 }
 

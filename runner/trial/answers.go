@@ -76,12 +76,9 @@ func (a *answers) answer(q input.Question) (input.Reply, bool) {
 	return reply, true
 }
 
-// notes fails the trial if a request of a server violated its schema.
-func (a *answers) notes() []note {
+// firstUnmet returns how the first wrong request of a server violated its schema, or "".
+func (a *answers) firstUnmet() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.unmet == "" {
-		return nil
-	}
-	return []note{{class: evidence.ClassFail, reason: evidence.ReasonServer, message: a.unmet}}
+	return a.unmet
 }

@@ -32,6 +32,16 @@ type asker struct {
 	rec        *evidence.Recorder
 }
 
+// askServers makes the calls and reads the files that graders ask for. Servers are not called if the stage has no
+// endpoints.
+func askServers(ctx context.Context, s *stage) error {
+	a := asker{servers: s.servers, containers: s.withAgent(), rec: s.log.Recorder}
+	if s.endpoints != nil {
+		a.proxy = s.endpoints.proxy
+	}
+	return a.askAll(ctx, asksOf(s.plan, evidence.StepCall, evidence.StepFiles))
+}
+
 // askAll makes the calls and reads the files that graders ask for, in order. It runs after the
 // agent has stopped and its sessions are closed.
 func (a asker) askAll(ctx context.Context, asks []grading.Ask) error {

@@ -73,12 +73,12 @@ func (s *canaryScanner) recordingTo(rec eventRecorder) *canaryScanner {
 	return &canaryScanner{set: s.set, rec: rec, allowed: s.allowed, servers: s.servers, seen: map[matchKey]int{}}
 }
 
-// scanned returns the ways out that are scanned.
-func (s *canaryScanner) scanned(isolated bool) []string {
+// watchedWays returns the ways out on which a trial's canaries are looked for.
+func watchedWays(t *plan.Trial) []string {
 	switch {
-	case s == nil:
+	case len(t.Canaries) == 0:
 		return nil
-	case !isolated:
+	case !t.Isolated():
 		return []string{evidence.ByArgument}
 	}
 	return []string{evidence.ByArgument, evidence.ByDNS, evidence.ByEgress}

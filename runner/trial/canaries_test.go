@@ -138,8 +138,8 @@ func TestNoLookout(t *testing.T) {
 	o := observer{Recorder: rec, canaries: l}
 	o.Frame(evidence.Frame{Dir: evidence.ToServer, Raw: []byte("{}")})
 	o.Event(evidence.Event{Kind: "dns", Data: map[string]any{"name": "x"}})
-	if _, err := io.WriteString(o.Tap("agent", "h"), "x"); err != nil || l.scanned(true) != nil {
-		t.Errorf("%v, %v", err, l.scanned(true))
+	if _, err := io.WriteString(o.Tap("agent", "h"), "x"); err != nil {
+		t.Error(err)
 	}
 	if err := rec.Close(); err != nil {
 		t.Error(err)

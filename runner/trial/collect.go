@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/eval"
@@ -28,12 +29,33 @@ import (
 // maxTranscript is the maximum size of the transcript's directory in bytes.
 const maxTranscript = 64 << 20
 
-// left is what an agent left.
-type left struct {
-	notes []note
-	final finalOutput // the agent's output in all turns
-	last  int         // where that of its last turn begins
+// collected is what an agent left.
+type collected struct {
+	final  finalOutput // the agent's output in all turns
+	last   int         // where that of its last turn begins
+	losses []loss
+	midway bool      // the agent has turns left, so this is not its final output
+	at     time.Time // when it was collected
 }
+
+// loss is something that the agent should have left and that is missing, not whole or not to be read.
+type loss struct {
+	what string // the kind of a gap; empty for shut and partial
+	how  lossKind
+	err  error
+}
+
+// lossKind is how something was lost.
+type lossKind int
+
+const (
+	uncollected lossKind = iota // it cannot be copied out of the agent's container
+	unread                      // it was collected, and cannot be read
+	overlong                    // it is larger than graders take
+	absent                      // the agent did not leave it
+	shut                        // the agent closed its workspace
+	partial                     // part of a file is not collected
+)
 
 // collector copies what the agent left into the evidence. Files of the workspace are read from
 // workspace.tar on disk, since it may be larger than memory.
@@ -42,19 +64,15 @@ type collector struct {
 	containers []member // of the trial, the agent's among them
 	plan       *plan.Trial
 	rec        *evidence.Recorder
-	midway     bool // the agent has turns left, so this is not its final output
-	left
+	found      collected
 }
 
-// collect copies the agent's workspace, transcript and final output into the evidence. stdout is the
-// final output if it is read from there, and before what the agent said in the turns before the last,
-// with secrets replaced.
-// Anything missing is a gap, which fails the graders that need it. collect returns an error only if
-// somebody outside the trial is to blame.
-func (c *collector) collect(ctx context.Context, stdout finalOutput, before string) error {
+// collect copies the agent's workspace, transcript and final output into the evidence. The final output is at
+// first that on stdout; before is what the agent said in the turns before the last, with secrets replaced.
+// collect returns an error only if the disk or somebody outside the trial is to blame for a loss.
+func (c *collector) collect(ctx context.Context, before string) error {
 	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	c.final = stdout
 	if err := c.collectWorkspace(limited); err != nil {
 		if err := c.lost(ctx, evidence.GapWorkspace, err); err != nil {
 			return err
@@ -79,35 +97,24 @@ func (c *collector) collect(ctx context.Context, stdout finalOutput, before stri
 
 // splitFinal divides an output on stdout into that of the last turn and of those before.
 func (c *collector) splitFinal(before string) {
-	said := c.final.text
-	if n := len(before); n > 0 && n <= len(said) && secret.MayBe(said[:n], before) && c.plan.Agent.SaysOnStdout() {
-		c.last = len(said) - len(strings.TrimPrefix(said[n:], "\n")) // which separates turns
+	if c.plan.Agent.SaysOnStdout() {
+		c.found.last = turnBegins(c.found.final.text, before)
 	}
 }
 
-func (c *collector) add(n ...note) { c.notes = append(c.notes, n...) }
-
-func (c *collector) blame(class evidence.Class, message string) {
-	c.add(note{class: class, reason: evidence.ReasonOutput, message: message})
-}
-
-func (c *collector) gap(what string, err error) { c.add(gapNote(what, err.Error())) }
-
-// blameOutput blames the agent for its final output, unless it has turns left to mend that.
-func (c *collector) blameOutput(message string) {
-	if !c.midway {
-		c.blame(evidence.ClassAgentError, message)
-	}
+func (c *collector) lose(what string, how lossKind, err error) {
+	c.found.losses = append(c.found.losses, loss{what, how, err})
 }
 
 // file returns the path of an evidence file.
 func (c *collector) file(name string) string { return filepath.Join(c.rec.Dir(), name) }
 
-// lost records that something cannot be collected. It blames the agent, which can break whatever it
-// leaves and its container too, unless another cause is on record: then it returns that, which is an
-// error of the disk, or somebody outside the trial.
+// lost keeps that something cannot be collected. It returns the cause if that is an error of the disk, or
+// somebody outside the trial. Otherwise it is the agent, which can break whatever it leaves and its container
+// too.
 func (c *collector) lost(ctx context.Context, kind string, err error) error {
-	c.gap(kind, err)
+	how := unread // which blames nobody
+	defer func() { c.lose(kind, how, err) }()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -119,42 +126,33 @@ func (c *collector) lost(ctx context.Context, kind string, err error) error {
 	if err := firstForeign(ctx, c.containers); err != nil {
 		return err
 	}
-	switch {
-	case !defence.BlamedLosses:
-	case errors.Is(err, sandbox.ErrUnreadable) && kind == evidence.GapWorkspace:
-		c.blame(evidence.ClassFail, "the agent removed its workspace, or put something else in its place")
-	case errors.Is(err, errTooLarge):
-		c.blame(evidence.ClassAgentError, fmt.Sprintf("the agent's %s, holes filled in, %v", kind, errTooLarge))
-	default:
-		c.add(note{class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: fmt.Sprintf("the agent's %s cannot be collected: %v", kind, err), unsure: true})
-	}
+	how = uncollected
 	return nil
 }
 
-// convertTranscript converts the agent's own transcript to waza's events. If the eval takes the
-// final output from the transcript's messages and there are none, the agent is blamed.
+// convertTranscript converts the agent's own transcript to waza's events. The final output is that of the
+// transcript's messages if the eval takes it from there.
 func (c *collector) convertTranscript(source transcript.Source) {
 	messages, err := c.writeConverted(source)
 	switch {
 	case errors.Is(err, errUnread):
-		c.gap(evidence.GapLines, err)
+		c.lose(evidence.GapLines, unread, err)
 	case err != nil:
-		c.gap(evidence.GapTranscript, err)
+		c.lose(evidence.GapTranscript, unread, err)
 	}
 	if c.plan.Agent.Output != plan.OutputTranscript {
 		return
 	}
-	c.final.text = messages[:min(len(messages), maxFinal)]
-	c.final.spans = secret.Kept(c.final.text, c.marksIn(source.From))
+	c.found.final.text = messages[:min(len(messages), maxFinal)]
+	c.found.final.spans = secret.Kept(c.found.final.text, c.marksIn(source.From))
 	silent := err == nil || errors.Is(err, errNoEvents) || errors.Is(err, errNoFile)
 	switch {
 	case len(messages) > maxFinal:
-		c.add(tooLarge(c.midway)...)
+		c.lose(evidence.GapFinalOutput, overlong, nil)
 	case messages == "" && silent:
-		c.blameOutput("the agent left no final output: " + errNoMessage.Error())
-		c.gap(evidence.GapFinalOutput, errNoMessage)
+		c.lose(evidence.GapFinalOutput, absent, errNoMessage)
 	case err != nil:
-		c.gap(evidence.GapFinalOutput, err)
+		c.lose(evidence.GapFinalOutput, unread, err)
 	}
 }
 
@@ -163,22 +161,21 @@ var (
 	errUnread    = errors.New("cannot be read")
 )
 
-// collectOutput reads the final output from a file of the workspace. If the workspace is
-// complete and has no such file, the agent is blamed.
+// collectOutput reads the final output from a file of the workspace. It is absent if the workspace is
+// complete and has no such file.
 func (c *collector) collectOutput(name string) {
 	err := fileInTree(c.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
-		c.final.text, err = readHead(in)
+		c.found.final.text, err = readHead(in)
 		return err
 	})
-	c.final.spans = c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(name, false)
+	c.found.final.spans = secret.Kept(c.found.final.text, c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(name, false))
 	switch {
 	case errors.Is(err, errTooLarge):
-		c.add(tooLarge(c.midway)...)
+		c.lose(evidence.GapFinalOutput, overlong, nil)
 	case errors.Is(err, errNoFile):
-		c.blameOutput("the agent left no final output: " + err.Error())
-		fallthrough
+		c.lose(evidence.GapFinalOutput, absent, err)
 	case err != nil:
-		c.gap(evidence.GapFinalOutput, err)
+		c.lose(evidence.GapFinalOutput, unread, err)
 	}
 }
 
@@ -207,8 +204,8 @@ func (c *collector) collectWorkspace(ctx context.Context) error {
 // Sparse files grow in a tar: it may be five times as large, but at most 256 MiB larger.
 func maxTree(disk int64) int64 { return disk + min(4*disk, 256<<20) }
 
-// lookThrough records if the agent replaced a link to mcp.json, and blames it for what was not
-// collected with the rest, and for closing its workspace. It returns an error if the tar is broken.
+// lookThrough records if the agent replaced a link to mcp.json, and keeps what was not collected with the
+// rest, and whether the agent closed its workspace. It returns an error if the tar is broken.
 // Calls are recorded even if mcp.json was replaced.
 func (c *collector) lookThrough() error {
 	file, err := os.Open(c.file(evidence.WorkspaceFile))
@@ -216,26 +213,26 @@ func (c *collector) lookThrough() error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	cut := ""
+	missed := ""
 	for e, err := range tree.Entries(file) {
 		if err != nil {
 			return err
 		}
 		name := e.Path
 		if e.Closed() {
-			c.blame(evidence.ClassFail, fmt.Sprintf("the agent closed its workspace, whose mode it set to %#o", e.Mode))
+			c.lose("", shut, fmt.Errorf("the agent closed its workspace, whose mode it set to %#o", e.Mode))
 		}
 		brought := slices.ContainsFunc(c.plan.Files, func(f plan.File) bool { return f.Path == name })
 		if slices.Contains(eval.ClientConfigs(), name) && !brought {
 			c.rec.Event(evidence.Event{Kind: "mcp_config", Where: sandbox.Agent, Message: "the agent replaced " + name})
 		}
-		if why := e.Cut(); why != "" && cut == "" {
-			cut = fmt.Sprintf("what the agent left in %.100q is not collected: it %s", name, why)
+		if why := e.Cut(); why != "" && missed == "" {
+			missed = fmt.Sprintf("what the agent left in %.100q is not collected: it %s", name, why)
 		}
 	}
-	if cut != "" {
-		c.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: cut})
-		c.blame(evidence.ClassAgentError, cut)
+	if missed != "" {
+		c.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: missed})
+		c.lose("", partial, errors.New(missed))
 	}
 	return wholeTar(file)
 }
@@ -288,7 +285,7 @@ func (c *collector) collectTranscript(ctx context.Context) error {
 var errDone = errors.New("nobody reads on")
 
 func (c *collector) keepTranscript(in io.Reader) error {
-	out, err := c.rec.Text(evidence.TranscriptFile, nil)
+	out, err := c.rec.Text(evidence.TranscriptFile, &bounded.Head{Limit: maxTranscript, Fail: errTooLarge})
 	if err != nil {
 		return err
 	}

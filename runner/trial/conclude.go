@@ -1,18 +1,132 @@
 package trial
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
+// everything is what the phases of a trial returned. Fields of phases that were not reached are zero.
+type everything struct {
+	plan         *plan.Trial
+	o            Options
+	began, ended time.Time
+
+	opened    *evidence.Guarantees // of the sandbox; nil if it did not open
+	ran       agentRun
+	left      collected
+	complaint complaint                    // read back from the log
+	resources map[string]evidence.Resource // by container
+	unfit     []failure                    // of giving graders' programs what the agent left
+
+	failed  failure // that ended the trial, and that the agent did not cause
+	down    remains
+	missing map[string]error // why frames are missing, by kind of gap
+}
+
+// failure is something that went wrong, and when it became known.
+type failure struct {
+	at  time.Time
+	err error // nil if nothing went wrong
+}
+
+// conclude makes the record of a trial. It decides the outcome from what is known so far, and may be called
+// again when more is known.
+func conclude(all everything) evidence.Trial {
+	t := newRecord(all.plan, all.began)
+	t.Ended, t.Baseline, t.Shared, t.Resources = all.ended, all.o.Baseline, all.down.shared, all.resources
+	if all.opened != nil {
+		t.Guarantees = guaranteesOf(*all.opened, all.plan, all.o)
+	}
+	ran := all.ran
+	t.AgentStart, t.AgentEnd, t.BetweenTurns = ran.started, ran.ended, ran.turns.between
+	t.Checkpoints, t.Responder = ran.turns.checkpoints, ran.turns.responder
+	t.Commands, t.Miscalled = ran.commands, ran.miscalled
+	if e := ran.ending; e != nil && e.ended && e.lost == nil {
+		t.ExitCode, t.Signal = new(e.exit.Code), e.exit.Signal
+	}
+	output, last := all.output()
+	t.EarlierOutput, t.FinalOutput = output.text[:last], output.text[last:]
+	c := decide(all.notes())
+	t.Class, t.Reason, t.Message, t.Gaps, t.FailedServer = c.class, c.reason, c.message, c.gaps, c.server
+	return t
+}
+
+// output returns the agent's output in all turns, and where that of the last turn begins.
+func (all everything) output() (said finalOutput, last int) {
+	if all.left.at.IsZero() {
+		return all.ran.stdout, 0 // if no more was collected
+	}
+	return all.left.final, all.left.last
+}
+
+// notes returns what bears on the outcome of a trial, in the order in which it became known.
+func (all everything) notes() []note {
+	var notes []note
+	add := func(at time.Time, more ...note) {
+		for _, n := range more {
+			if n.at.IsZero() {
+				n.at = at
+			}
+			notes = append(notes, n)
+		}
+	}
+	ran := all.ran
+	if silence := ran.turns.silence; silence.err != nil {
+		add(silence.at, note{class: evidence.ClassError, reason: evidence.ReasonResponder, message: silence.err.Error()})
+	}
+	if ran.ending != nil {
+		add(ran.ended, ran.ending.notes(all.plan)...)
+	}
+	nobody := decide(inOrder(notes)).class == ""
+	if ran.overlong {
+		add(ran.ended, loss{evidence.GapFinalOutput, overlong, nil}.notes(all.left.midway)...)
+	}
+	for _, why := range ran.refused {
+		add(ran.ended, note{message: why})
+	}
+	switch c := all.complaint; {
+	case c.server != "" && nobody:
+		add(ran.ended, note{class: evidence.ClassServerError, reason: evidence.ReasonServer, message: c.message, server: c.server})
+	case c.message != "" && nobody: // servers are what a script tests
+		add(ran.ended, note{class: evidence.ClassFail, reason: evidence.ReasonServer, message: c.message})
+	case ran.unmet != "":
+		add(ran.ended, note{class: evidence.ClassFail, reason: evidence.ReasonServer, message: ran.unmet})
+	}
+	for _, l := range all.left.losses {
+		add(all.left.at, l.notes(all.left.midway)...)
+	}
+	for _, f := range slices.Concat(all.unfit, all.down.strays) {
+		add(f.at, note{class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: f.err.Error()})
+	}
+	if all.failed.err != nil {
+		add(all.failed.at, ourFailure(all.failed.err))
+	}
+	notes = inOrder(notes)
+	for _, kind := range slices.Sorted(maps.Keys(all.missing)) {
+		notes = append(notes, gapNote(kind, all.missing[kind].Error()))
+	}
+	return notes
+}
+
+func inOrder(notes []note) []note {
+	return slices.SortedStableFunc(slices.Values(notes), func(a, b note) int { return a.at.Compare(b.at) })
+}
+
 // note is something about a trial that bears on its outcome: a blame if it has a class, a gap if it
 // has one, else a remark.
 type note struct {
+	at      time.Time // when it became known
 	class   evidence.Class
 	reason  evidence.Reason
 	message string
@@ -33,10 +147,10 @@ type conclusion struct {
 	server  string // the one that failed, of a server_error
 }
 
-// conclude decides the outcome of a trial by its notes, in the order in which they became known. The
+// decide decides the outcome of a trial by its notes, in the order in which they became known. The
 // first blame decides the class and the reason, unless it is unsure and a failure of ours follows. Later
 // blames and remarks add their message.
-func conclude(notes []note) (c conclusion) {
+func decide(notes []note) (c conclusion) {
 	unsure := false
 	for _, n := range notes {
 		switch {
@@ -56,9 +170,19 @@ func conclude(notes []note) (c conclusion) {
 	return c
 }
 
+// ourFailure returns the note of a failure that the agent did not cause: server_error if a server exited by
+// itself before it answered, else infra.
+func ourFailure(err error) note {
+	n := note{class: evidence.ClassInfra, reason: reasonOf(err), message: withoutRepeats(err), ours: true}
+	if probe := (*client.Error)(nil); n.reason == evidence.ReasonServer && errors.Is(err, client.ErrExited) && errors.As(err, &probe) {
+		n.class, n.server = evidence.ClassServerError, probe.Server
+	}
+	return n
+}
+
 // ending is how an agent ended.
 type ending struct {
-	stopped   stopCause
+	stops     []stop          // reasons to stop it
 	ended     bool            // it has exited
 	exit      process.Exit    // if it has
 	lost      error           // why its exit is not known
@@ -67,6 +191,23 @@ type ending struct {
 	used      *evidence.Usage // of its container; nil if not known
 	floods    []string        // outputs that are over their limit, and the limit
 	overspent string          // limits of calls, messages and models that it exceeded
+}
+
+// stopped returns the first reason to stop the agent, or a zero one.
+func (e ending) stopped() stop {
+	if len(e.stops) == 0 {
+		return stop{}
+	}
+	return slices.MinFunc(e.stops, func(a, b stop) int { return a.at.Compare(b.at) })
+}
+
+// since returns when a reason to stop the agent became known, or zero if it is none.
+func (e ending) since(cause stopCause) time.Time {
+	i := slices.IndexFunc(e.stops, func(s stop) bool { return s.cause == cause })
+	if i < 0 {
+		return time.Time{}
+	}
+	return e.stops[i].at
 }
 
 // isUnexpected reports whether the agent is a script to which a server did not answer as expected.
@@ -79,40 +220,41 @@ func (e ending) isUnexpected(t *plan.Trial) bool {
 // since it could break that to avoid being graded. A limit that was reached takes precedence over the
 // exit status.
 func (e ending) notes(t *plan.Trial) (all []note) {
-	blame := func(class evidence.Class, reason evidence.Reason, message string) {
-		all = append(all, note{class: class, reason: reason, message: message})
+	stopped := e.stopped().cause
+	blame := func(cause stopCause, class evidence.Class, reason evidence.Reason, message string) {
+		all = append(all, note{at: e.since(cause), class: class, reason: reason, message: message})
 	}
 	if !e.ended {
 		all = append(all, gapNote(evidence.GapFinalOutput, "the agent did not end"))
 		const left = "and did not end when it was killed"
-		switch e.stopped {
+		switch stopped {
 		case timeLimit, noFirstEvent:
-			reason, message := e.stopped.time(t)
-			blame(evidence.ClassTimeout, reason, message+" "+left)
+			reason, message := stopped.time(t)
+			blame(stopped, evidence.ClassTimeout, reason, message+" "+left)
 		case outputLimit:
-			blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may "+left)
+			blame(stopped, evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may "+left)
 		case budgetLimit:
-			blame(evidence.ClassAgentError, evidence.ReasonBudget, e.overspent+", and the agent did not end when it was killed")
+			blame(stopped, evidence.ClassAgentError, evidence.ReasonBudget, e.overspent+", and the agent did not end when it was killed")
 		default:
-			blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
+			blame(stopped, evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
 		}
 		return all
 	}
-	if e.stopped == timeLimit || e.stopped == noFirstEvent {
-		reason, message := e.stopped.time(t)
-		blame(evidence.ClassTimeout, reason, message)
+	if stopped == timeLimit || stopped == noFirstEvent {
+		reason, message := stopped.time(t)
+		blame(stopped, evidence.ClassTimeout, reason, message)
 	}
 	// An agent that was killed for its output or memory would else be one that was killed by a signal.
 	for _, flood := range e.floods {
-		blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than "+flood)
+		blame(outputLimit, evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than "+flood)
 	}
 	if e.used != nil {
 		for _, b := range e.used.Breaches() {
-			blame(evidence.ClassAgentError, evidence.Reason(b.Kind), "the agent's container "+b.What)
+			blame(byItself, evidence.ClassAgentError, evidence.Reason(b.Kind), "the agent's container "+b.What)
 		}
 	}
 	if e.overspent != "" {
-		blame(evidence.ClassAgentError, evidence.ReasonBudget, e.overspent)
+		blame(budgetLimit, evidence.ClassAgentError, evidence.ReasonBudget, e.overspent)
 	}
 	if own := e.ofExit(t); own.class != "" {
 		all = append(all, own)
@@ -153,14 +295,84 @@ func (c stopCause) time(t *plan.Trial) (evidence.Reason, string) {
 
 func gapNote(what, why string) note { return note{gap: what + ": " + why} }
 
-// tooLarge returns the notes of a final output that is too large. Graders do not judge a truncated one,
-// and the agent is to blame for it, unless it has turns left.
-func tooLarge(midway bool) []note {
-	notes := []note{gapNote(evidence.GapFinalOutput, fmt.Sprintf("only the first %d bytes are kept", maxFinal))}
-	if !midway {
-		notes = append(notes, note{
-			class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal),
-		})
+// notes returns the gap that a loss is, and whether the agent is to blame for it. Graders do not judge a final
+// output that is truncated; the agent is not blamed for its output midway, when it has turns left to mend that.
+func (l loss) notes(midway bool) (all []note) {
+	blame := func(class evidence.Class, format string, args ...any) note {
+		return note{class: class, reason: evidence.ReasonOutput, message: fmt.Sprintf(format, args...)}
 	}
-	return notes
+	output := func(message string, err error) {
+		if all = append(all, gapNote(l.what, message)); !midway {
+			all = append(all, blame(evidence.ClassAgentError, "%v", err))
+		}
+	}
+	switch l.how {
+	case shut:
+		return append(all, blame(evidence.ClassFail, "%v", l.err))
+	case partial:
+		return append(all, blame(evidence.ClassAgentError, "%v", l.err))
+	case overlong:
+		output(fmt.Sprintf("only the first %d bytes are kept", maxFinal), fmt.Errorf("the agent's final output is larger than %d bytes", maxFinal))
+		return all
+	case absent:
+		output(l.err.Error(), fmt.Errorf("the agent left no final output: %w", l.err))
+		return all
+	}
+	all = append(all, gapNote(l.what, l.err.Error()))
+	switch {
+	case l.how == unread || !defence.BlamedLosses:
+	case errors.Is(l.err, sandbox.ErrUnreadable) && l.what == evidence.GapWorkspace:
+		all = append(all, blame(evidence.ClassFail, "the agent removed its workspace, or put something else in its place"))
+	case errors.Is(l.err, errTooLarge):
+		all = append(all, blame(evidence.ClassAgentError, "the agent's %s, holes filled in, %v", l.what, errTooLarge))
+	default:
+		n := blame(evidence.ClassAgentError, "the agent's %s cannot be collected: %v", l.what, l.err)
+		n.unsure = true
+		all = append(all, n)
+	}
+	return all
+}
+
+// newRecord returns the record of a trial as far as it is planned.
+func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
+	servers := make([]evidence.ServerRecord, 0, len(t.Servers))
+	for _, s := range t.Servers {
+		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image, Mocked: s.Mock != nil})
+	}
+	return evidence.Trial{
+		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),
+		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders, Judge: t.Judge, Attack: t.Attack, Canaries: t.Canaries,
+		Watched: watchedWays(t), Plan: t.JSON(), Started: started,
+	}
+}
+
+// guaranteesOf returns what a sandbox guarantees to a trial, and what weakens that: settings without effect,
+// shared servers, egress, hooks on the host and allowed attacks.
+func guaranteesOf(g evidence.Guarantees, t *plan.Trial, o Options) *evidence.Guarantees {
+	g.Enforced, g.Missing = append([]string{}, g.Enforced...), append([]string{}, g.Missing...)
+	miss := func(format string, args ...any) { g.Missing = append(g.Missing, fmt.Sprintf(format, args...)) }
+	if t.Models != nil && !t.Isolated() {
+		miss("any program of this machine could ask the agent's models on loopback, with the runner's keys")
+	}
+	for _, name := range t.NotEnforced {
+		miss("%s had no effect", name)
+	}
+	for _, attack := range o.Weak {
+		miss("the attack %q gets out, which --allow-weak lets it", attack)
+	}
+	if t.Hooks.OnHost() || o.HostHooks {
+		miss("hooks of the eval run on the host, which --allow-host-hooks lets them")
+	}
+	if t.Models != nil && t.Isolated() {
+		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
+	}
+	for _, container := range t.Outgoing() {
+		miss("%s may reach %s: what it sends there leaves the trial", container.Who, describeEgress(container.Allowed))
+	}
+	for _, server := range t.Servers {
+		if server.Shared {
+			miss("server %q lives for the whole run: what one trial leaves in it another may find", server.Name)
+		}
+	}
+	return &g
 }

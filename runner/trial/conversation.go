@@ -3,12 +3,9 @@ package trial
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/internal/bounded"
@@ -198,67 +195,4 @@ func (c *conversation) Signal(s process.Signal) error {
 func (c *conversation) Wait() (process.Exit, error) {
 	<-c.done
 	return c.exit, c.err
-}
-
-// agentClock cancels a context at the agent's time limit. Pauses do not count.
-type agentClock struct {
-	end context.CancelCauseFunc
-
-	mu      sync.Mutex
-	timer   *time.Timer   // guarded by mu
-	left    time.Duration // time left when the timer was last started; guarded by mu
-	started time.Time     // start of the current turn or pause; guarded by mu
-	stood   time.Duration // total length of pauses; guarded by mu
-}
-
-func startAgentClock(ctx context.Context, limit time.Duration) (context.Context, *agentClock) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	c := &agentClock{end: cancel, left: limit, started: time.Now()}
-	c.timer = time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
-	return ctx, c
-}
-
-// errNoEvent is the cause when an agent did nothing within its limit for a first event.
-var errNoEvent = errors.New("no first event")
-
-// begins cancels the context if acted is not set within limit. A limit of 0 means none.
-func (c *agentClock) begins(limit time.Duration, acted *atomic.Bool) (stop func() bool) {
-	if limit == 0 {
-		return func() bool { return true }
-	}
-	return time.AfterFunc(limit, func() {
-		if !acted.Load() {
-			c.end(errNoEvent)
-		}
-	}).Stop
-}
-
-func (c *agentClock) pause() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer.Stop()
-	c.left -= time.Since(c.started)
-	c.started = time.Now()
-}
-
-func (c *agentClock) resume() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stood += time.Since(c.started)
-	c.started = time.Now()
-	c.timer.Reset(max(0, c.left))
-}
-
-func (c *agentClock) paused() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stood
-}
-
-// stop releases the timer and ends the context.
-func (c *agentClock) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer.Stop()
-	c.end(nil)
 }

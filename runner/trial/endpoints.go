@@ -70,9 +70,9 @@ type endpoints struct {
 // proxy. They and models, which may be nil, run until drain.
 func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *gateway.Gateway, allowed []mcpconfig.Destination) (*endpoints, error) {
 	e := &endpoints{
-		plan: s.plan, observer: s.observer(), models: models,
-		commands: &commands{mocks: s.plan.Commands, workspace: s.sandbox.Layout(sandbox.Agent).Workspace, rec: s.rec, acted: &s.acted},
-		answers:  &answers{table: s.plan.Answers, rec: s.rec, acted: &s.acted},
+		plan: s.plan, observer: s.log, models: models,
+		commands: &commands{mocks: s.plan.Commands, workspace: s.sandbox.Layout(sandbox.Agent).Workspace, rec: s.log.Recorder, acted: s.log.acted},
+		answers:  &answers{table: s.plan.Answers, rec: s.log.Recorder, acted: s.log.acted},
 	}
 	for _, up := range s.servers.up {
 		e.servers = append(e.servers, up.proxied)
@@ -160,18 +160,12 @@ func (e *endpoints) close(ctx context.Context) error {
 	return errors.Join(e.drain(ctx), closeProxy(ctx, e.proxy))
 }
 
-// refusals blames the agent for limits that it exceeded, unless somebody is blamed already, and tells which
-// API keys were rejected by models. It is called after drain.
-func (e *endpoints) refusals() (all []note) {
-	if why := e.overspent(); why != "" {
-		all = append(all, note{class: evidence.ClassAgentError, reason: evidence.ReasonBudget, message: why, weak: true})
+// refused returns which API keys were rejected by models, and how to fix that.
+func (e *endpoints) refused() []string {
+	if e.models == nil {
+		return nil
 	}
-	if e.models != nil {
-		for _, why := range e.models.Refused() {
-			all = append(all, note{message: why})
-		}
-	}
-	return all
+	return e.models.Refused()
 }
 
 // overspent describes which limits of calls, messages or models the agent exceeded, or returns "".

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/client"
@@ -99,48 +98,6 @@ func (s *stage) members() []member {
 		}
 	}
 	return all
-}
-
-// watcher watches the containers of servers while the agent runs. Each exit is recorded as an
-// event. If somebody outside the trial caused one, the agent is stopped.
-type watcher struct {
-	lost     chan struct{} // closed when the agent is to be stopped
-	stop     context.CancelFunc
-	watchers sync.WaitGroup
-	once     sync.Once
-}
-
-func (s *stage) watch(ctx context.Context) *watcher {
-	watching, stop := context.WithCancel(ctx)
-	w := &watcher{lost: make(chan struct{}), stop: stop}
-	for _, m := range s.members() {
-		gone := m.sandbox.Gone(m.container)
-		w.watchers.Go(func() {
-			select {
-			case <-gone:
-			case <-watching.Done():
-				if !process.IsClosed(gone) {
-					return
-				}
-			}
-			e := m.sandbox.Ended(ctx, m.container)
-			if ctx.Err() != nil {
-				return
-			}
-			s.recordExit(m.container, e)
-			if e.Foreign() {
-				w.once.Do(func() { close(w.lost) })
-			}
-		})
-	}
-	return w
-}
-
-// close stops watching. When it returns, the exits of all containers that are gone are
-// recorded, even if the agent exited right after them.
-func (w *watcher) close() {
-	w.stop()
-	w.watchers.Wait()
 }
 
 // foreignEnding returns a fault for the first of the containers that is known to be gone and that

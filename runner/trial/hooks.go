@@ -35,21 +35,19 @@ type hooks struct {
 
 // hooksOf returns the hooks of a trial, which reach servers at endpoints.
 func hooksOf(s *stage, e *endpoints) hooks {
-	return hooks{s.plan, s.sandbox, s.rec, s.o.Secrets, s.o.Start, e.addresses}
+	return hooks{s.plan, s.sandbox, s.log.Recorder, s.o.Secrets, s.o.Start, e.addresses}
 }
 
-// runHooks runs the hooks before the agent of a stage. They have endpoints and a recording of their own, so what
+// runHooks runs the hooks before the agent of a stage. They have endpoints and an observer of their own, so what
 // they do with servers is not the agent's; their sessions end with them. They reach no models.
 func runHooks(ctx context.Context, s *stage, down *teardown) error {
 	if len(s.plan.Hooks.Before) == 0 {
 		return nil
 	}
-	own, err := newRecording(s.plan, s.rec, s.o)
-	if err != nil {
-		return err
-	}
-	own.sender, own.canaries = evidence.SenderHook, nil
-	e, err := openEndpoints(ctx, &stage{recording: own, spec: s.spec, sandbox: s.sandbox, servers: s.servers.forHooks(own)}, own.observer(), nil, s.plan.Agent.Egress)
+	own := *s
+	own.log = s.log.ofHooks()
+	own.servers = s.servers.forHooks(own.log)
+	e, err := openEndpoints(ctx, &own, own.log, nil, s.plan.Agent.Egress)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,8 @@ func Inspect(ctx context.Context, backend sandbox.Opener, t *plan.Trial, dir evi
 	if err != nil {
 		return found, record, err
 	}
-	r, err := newRecording(t, rec, Options{Secrets: o.Secrets, Backend: backend, Weak: o.Weak})
+	options := Options{Secrets: o.Secrets, Backend: backend, Weak: o.Weak}
+	log, err := newObserver(t, rec, options)
 	if err != nil {
 		return found, record, errors.Join(err, rec.Close())
 	}
@@ -50,14 +51,13 @@ func Inspect(ctx context.Context, backend sandbox.Opener, t *plan.Trial, dir evi
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
 		Catalog: catalog.Catalog{Lists: []catalog.List{}},
 	}}
+	all := everything{plan: t, o: options, began: rec.Now()}
 	var down teardown
-	err = errors.Join(l.inspect(ctx, r, &down), down.run(ctx), rec.Close())
-	r.record.Ended = rec.Now()
-	if err != nil {
-		r.add(note{class: evidence.ClassInfra, reason: evidence.ReasonRunner, message: withoutRepeats(err), ours: true})
-	}
+	err = errors.Join(l.inspect(ctx, &all, log, &down), down.run(ctx), rec.Close())
+	all.ended, all.down = rec.Now(), down.found
+	all.failed = failure{all.ended, err}
 	err = errors.Join(err, dir.Sync())
-	record, failed := r.writeRecord(dir)
+	record, failed := all.write(dir, rec)
 	return l.found, record, errors.Join(err, failed)
 }
 
@@ -70,23 +70,25 @@ type serverInspection struct {
 func (l *serverInspection) clean() cleaner { return cleaner{l.Secrets} }
 
 // inspect starts the server, inspects it and stops it.
-func (l *serverInspection) inspect(ctx context.Context, r *recording, down *teardown) error {
-	planned := r.plan.Servers[0]
-	spec := r.plan.ServerSpec(planned, r.plan.Task, r.plan.Number, sandbox.LifeOfTrial)
-	sb, err := r.openSandbox(ctx, spec, down)
+func (l *serverInspection) inspect(ctx context.Context, all *everything, log observer, down *teardown) error {
+	t := all.plan
+	planned := t.Servers[0]
+	spec := t.ServerSpec(planned, t.Task, t.Number, sandbox.LifeOfTrial)
+	sb, err := openSandbox(ctx, all.o.Backend, spec, log, down)
 	if err != nil {
 		return err
 	}
-	logs, err := newServerStarter(r, down)
+	all.opened = new(sb.Guarantees())
+	logs, err := newServerStarter(t, all.o, log, down)
 	if err != nil {
 		return err
 	}
-	h, err := startServer(ctx, sb, planned, r.plan.EgressLimits, r.observer(), logs.output)
-	s := &stage{recording: r, spec: spec, sandbox: sb, servers: &servers{serverStarter: logs, up: []*server{{runningServer: h}}}}
+	h, err := startServer(ctx, sb, planned, t.EgressLimits, log, logs.output)
+	s := &stage{plan: t, spec: spec, sandbox: sb, servers: &servers{starter: logs, up: []*server{{runningServer: h}}}}
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
-	defer s.measure(ctx, nil)
+	defer func() { all.resources = measure(ctx, s.containers(), nil, log.Recorder) }()
 	if err == nil {
-		p := proxy.New(r.rec, proxy.Limits{}, h.server(logs.output(planned.Name)))
+		p := proxy.New(log.Recorder, proxy.Limits{}, h.server(logs.output(planned.Name)))
 		defer func() { _ = closeProxy(ctx, p) }()
 		var q *client.Session
 		if q, err = client.Inspect(ctx, p.Own(planned.Name)); err == nil {

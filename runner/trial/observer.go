@@ -10,9 +10,12 @@ import (
 	"sync/atomic"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // observer records what happens in a trial, and scans it for canaries.
@@ -22,6 +25,32 @@ type observer struct {
 	calls    *callWatch
 	acted    *atomic.Bool // set when the agent calls a tool
 	sender   evidence.Sender
+}
+
+// newObserver returns the observer of a trial, which records to rec.
+func newObserver(t *plan.Trial, rec *evidence.Recorder, o Options) (observer, error) {
+	canaries, err := scannerFor(t, rec)
+	return observer{Recorder: rec, canaries: canaries, calls: &callWatch{secrets: o.Secrets, report: o.Called}, acted: new(atomic.Bool)}, err
+}
+
+// ofHooks returns an observer of the trial's hooks. What they do is not the agent's, and they may send canaries.
+func (o observer) ofHooks() observer {
+	o.canaries, o.acted, o.sender = nil, new(atomic.Bool), evidence.SenderHook
+	return o
+}
+
+// captured returns a function that reads the calls on record, once, after the agent's sessions have ended.
+// They are read from the trial's files, because messages may be larger than memory and graders see them
+// redacted.
+func (o observer) captured() func() (capture.Result, error) {
+	return sync.OnceValues(func() (capture.Result, error) { return capture.Calls(evidence.Dir(o.Dir()).Frames()) })
+}
+
+// recordExit records that a container ended, if it did.
+func (o observer) recordExit(container string, e sandbox.Exit) {
+	if e.Cause != "" {
+		o.Recorder.Event(evidence.Event{Kind: "container_exit", Where: container, Message: e.Message, Data: map[string]any{"by": e.Cause}})
+	}
 }
 
 // Frame implements proxy.Recorder. Messages of the runner may hold canaries.

@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -27,7 +28,7 @@ func TestServerOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var shown bytes.Buffer
-	l := &serverStarter{observer: observer{Recorder: rec}, plan: &plan.Trial{}, outputs: map[string]io.Writer{}}
+	l := &serverStarter{log: observer{Recorder: rec}, plan: &plan.Trial{}, outputs: map[string]io.Writer{}}
 	l.serverLog = func(*plan.Trial, string) io.Writer { return &shown }
 	err = l.open("s", "s", "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return rec.ServerLog("s", kept) })
 	if err != nil {
@@ -50,6 +51,59 @@ func TestServerOutput(t *testing.T) {
 	events, err := dir.Events()
 	if err != nil || len(events) != 1 || events[0].Kind != "limit" || events[0].Where != "s" {
 		t.Errorf("%+v, %v", events, err)
+	}
+}
+
+// A final output in a file may have a secret that is not listed in the workspace, of too many. It is listed in the
+// trial.
+func TestSecretInAnOutputFile(t *testing.T) {
+	secrets := &secret.Set{}
+	secrets.Add("hunter2-and-more", "s/TOKEN")
+	rec, err := evidence.Create(filepath.Join(t.TempDir(), "1"), secrets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := rec.Tree(evidence.WorkspaceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tree.Write(treetest.Tar(t, 0o644,
+		treetest.Entry{Name: "many", Content: strings.Repeat("hunter2-and-more ", 1100)},
+		treetest.Entry{Name: "out", Content: "It is hunter2-and-more."},
+	))
+	if err := errors.Join(err, tree.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c := &collector{rec: rec}
+	c.collectOutput("out")
+	record := evidence.Trial{FinalOutput: c.found.final.text}
+	marks, _ := cleanOutputs(&record, secrets, c.found.final.spans)
+	if spans := marks.Spans(evidence.TextFinalOutput, false); len(spans) != 1 || spans[0].At != 6 || spans[0].Bytes != 16 || len(spans[0].Secrets) != 1 {
+		t.Errorf("%+v", spans)
+	}
+	if record.FinalOutput != "It is ****************." || len(c.found.losses) > 0 {
+		t.Errorf("%q, %+v", record.FinalOutput, c.found.losses)
+	}
+	if err := rec.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A transcript may have holes, which are not in its tar. It is limited all the same.
+func TestTranscriptThatIsTooLarge(t *testing.T) {
+	rec, err := evidence.Create(filepath.Join(t.TempDir(), "1"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &collector{rec: rec}
+	if err := c.keepTranscript(io.LimitReader(zeroReader{}, maxTranscript+1<<20)); !errors.Is(err, errTooLarge) {
+		t.Error(err)
+	}
+	if info, err := os.Stat(c.file(evidence.TranscriptFile)); err != nil || info.Size() != maxTranscript {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := rec.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
@@ -63,29 +64,29 @@ func (l *serverStarter) listTools(ctx context.Context, s plan.Server, p *proxy.P
 func (s *servers) comparePins() error {
 	var errs []error
 	for _, up := range s.up {
-		errs = append(errs, recordUnpinned(s.Recorder, up.plan, "the runner's probe", up.unpinned))
+		errs = append(errs, recordUnpinned(s.starter.log.Recorder, up.plan, "the runner's probe", up.unpinned))
 	}
 	return errors.Join(errs...)
 }
 
 // compareListed compares the tools that servers listed to the agent with their pins, as a
 // server may list others to the agent than to the probe.
-func (r *recording) compareListed() error {
-	if !slices.ContainsFunc(r.plan.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
+func compareListed(t *plan.Trial, rec *evidence.Recorder, calls func() (capture.Result, error)) error {
+	if !slices.ContainsFunc(t.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
 		return nil
 	}
-	captured, err := r.captured()
+	captured, err := calls()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, listed := range captured.Catalogs {
-		at := slices.IndexFunc(r.plan.Servers, func(s plan.Server) bool { return s.Name == listed.Server })
-		if at < 0 || r.plan.Servers[at].Pin == nil {
+		at := slices.IndexFunc(t.Servers, func(s plan.Server) bool { return s.Name == listed.Server })
+		if at < 0 || t.Servers[at].Pin == nil {
 			continue
 		}
-		s := r.plan.Servers[at]
-		errs = append(errs, recordUnpinned(r.rec, s, "the agent", pinDifference{differences: listedDifferences(*s.Pin, listed)}))
+		s := t.Servers[at]
+		errs = append(errs, recordUnpinned(rec, s, "the agent", pinDifference{differences: listedDifferences(*s.Pin, listed)}))
 	}
 	return errors.Join(errs...)
 }

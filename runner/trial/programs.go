@@ -43,10 +43,27 @@ type programs struct {
 	rec     *evidence.Recorder
 	secrets *secret.Set
 	task    string         // used in the names of sandboxes: the trial's task, or a checkpoint of it
-	trial   evidence.Trial // as far as it has come
+	trial   evidence.Trial // as it would be concluded now
 	// captured returns the calls on record.
 	captured func() (capture.Result, error)
-	notes    []note // what running them says of the agent
+	unfit    []failure // of giving a program what the agent left
+}
+
+// asksPrograms reports whether graders of a trial ask for programs.
+func asksPrograms(t *plan.Trial) bool { return len(asksOf(t, evidence.StepProgram)) > 0 }
+
+// runPrograms runs the programs that graders ask for, which see the trial as it would be concluded now. It
+// returns which of them cannot be given what the agent left.
+func runPrograms(ctx context.Context, s *stage, all everything, task string, calls func() (capture.Result, error)) (unfit []failure, err error) {
+	if !asksPrograms(s.plan) {
+		return nil, nil
+	}
+	p := &programs{
+		backend: s.o.Backend, plan: s.plan, rec: s.log.Recorder, secrets: s.o.Secrets,
+		task: task, trial: all.redacted(s.log.Recorder), captured: calls,
+	}
+	err = p.runAll(ctx, asksOf(s.plan, evidence.StepProgram))
+	return p.unfit, err
 }
 
 // runAll runs graders' programs on the workspace that the agent left, each in its own sandbox
@@ -89,16 +106,14 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 	if err != nil {
 		return nil, withReason(evidence.ReasonSandbox, err)
 	}
-	down := teardown{{stop: closeSandbox(sb)}}
+	down := teardown{parts: []part{{stop: closeSandbox(sb)}}}
 	defer func() { err = errors.Join(err, down.run(ctx)) }()
 	answer := &evidence.ProgramAnswer{Image: container.Image}
 	spec, stdin, err := p.fillContainer(ctx, sb, container, ask)
 	if err != nil {
 		err = unlessForeign(ctx, sb, err)
 		if errors.Is(err, errUnfit) && errors.Is(err, errUnanswered) && defence.BlamedLosses {
-			p.notes = append(p.notes, note{
-				class: evidence.ClassAgentError, reason: evidence.ReasonOutput, message: fmt.Sprintf("grader %q cannot be given what the agent left: %v", grader, err),
-			})
+			p.unfit = append(p.unfit, failure{p.rec.Now(), fmt.Errorf("grader %q cannot be given what the agent left: %w", grader, err)})
 		}
 		return nil, err
 	}

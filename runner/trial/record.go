@@ -2,87 +2,18 @@ package trial
 
 import (
 	"encoding/json"
-	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/files"
-	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox"
 )
-
-// recording is the evidence of a running trial: its plan, its record so far and its recorder.
-type recording struct {
-	o        Options
-	plan     *plan.Trial
-	rec      *evidence.Recorder
-	record   evidence.Trial
-	canaries *canaryScanner // nil if the trial has no canaries
-	calls    *callWatch
-	acted    atomic.Bool     // the agent wrote something, asked a model or called a tool
-	sender   evidence.Sender // whose messages are recorded; empty for the agent
-	replaced []secret.Span   // where secrets were replaced already in EarlierOutput followed by FinalOutput
-	notes    []note          // that decide the outcome
-	// captured returns the calls on record, once the agent's sessions have ended. They are read
-	// from its files, because messages may be larger than memory and graders see them
-	// redacted.
-	captured func() (capture.Result, error)
-}
-
-func newRecording(t *plan.Trial, rec *evidence.Recorder, o Options) (*recording, error) {
-	canaries, err := scannerFor(t, rec)
-	if err != nil {
-		return nil, err
-	}
-	r := &recording{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), canaries: canaries}
-	r.calls = &callWatch{secrets: o.Secrets, report: o.Called}
-	r.captured = sync.OnceValues(func() (capture.Result, error) { return capture.Calls(evidence.Dir(rec.Dir()).Frames()) })
-	r.record.Watched = canaries.scanned(t.Isolated())
-	return r, nil
-}
-
-// add adds notes, and sets the outcome that they lead to.
-func (r *recording) add(notes ...note) {
-	r.notes = append(r.notes, notes...)
-	c := conclude(r.notes)
-	r.record.Class, r.record.Reason, r.record.Message, r.record.Gaps = c.class, c.reason, c.message, c.gaps
-	r.record.FailedServer = c.server
-}
-
-// blame notes who is to blame for a failure.
-func (r *recording) blame(class evidence.Class, reason evidence.Reason, message string) {
-	r.add(note{class: class, reason: reason, message: message})
-}
-
-// gap notes that evidence is missing. Graders that need it return an error.
-func (r *recording) gap(what string, err error) { r.add(gapNote(what, err.Error())) }
-
-// ourFailure returns the note of a failure that the agent did not cause: server_error if a server exited by
-// itself before it answered, else infra.
-func ourFailure(err error) note {
-	n := note{class: evidence.ClassInfra, reason: reasonOf(err), message: withoutRepeats(err), ours: true}
-	if probe := (*client.Error)(nil); n.reason == evidence.ReasonServer && errors.Is(err, client.ErrExited) && errors.As(err, &probe) {
-		n.class, n.server = evidence.ClassServerError, probe.Server
-	}
-	return n
-}
-
-func (r *recording) recordExit(container string, e sandbox.Exit) {
-	if e.Cause != "" {
-		r.rec.Event(evidence.Event{Kind: "container_exit", Where: container, Message: e.Message, Data: map[string]any{"by": e.Cause}})
-	}
-}
 
 // asksOf returns what a trial's graders ask for, limited to the given kinds.
 func asksOf(t *plan.Trial, kinds ...string) []grading.Ask {
@@ -121,49 +52,28 @@ func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, er
 	return s, err
 }
 
-// keepRun keeps how the agent ran.
-func (r *recording) keepRun(ran agentRun) {
-	r.add(ran.notes...)
-	to := &r.record
-	to.AgentStart, to.AgentEnd, to.ExitCode, to.Signal = ran.started, ran.ended, ran.exitCode, ran.signal
-	to.Commands, to.Miscalled = ran.commands, ran.miscalled
-	to.Checkpoints, to.Responder, to.BetweenTurns = ran.turns.checkpoints, ran.turns.responder, ran.turns.between
-	to.FinalOutput, r.replaced = ran.stdout.text, ran.stdout.spans // if no more can be collected
-}
-
-// keep keeps what the agent left.
-func (r *recording) keep(l left) {
-	r.add(l.notes...)
-	r.record.EarlierOutput, r.record.FinalOutput, r.replaced = l.final.text[:l.last], l.final.text[l.last:], l.final.spans
-}
-
-// observer returns the recorder for what happens in the trial.
-func (r *recording) observer() observer {
-	return observer{r.rec, r.canaries, r.calls, &r.acted, r.sender}
-}
-
-// redacted returns the record with secrets removed from free text, and with the counts of what
-// was removed from the trial's files. Names of tasks, servers and graders are kept, since they
-// are used for lookups. Texts are made valid UTF-8, as in trial.json, so that grading now and
-// later sees the same.
-func (r *recording) redacted() evidence.Trial {
-	secrets, record := r.o.Secrets, r.record
-	var all secret.Found
+// redacted concludes a trial and removes secrets from free text. It adds the counts of what was removed from
+// the trial's files. Names of tasks, servers and graders are kept, since they are used for lookups. Texts are
+// made valid UTF-8, as in trial.json, so that grading now and later sees the same.
+func (all everything) redacted(rec *evidence.Recorder) evidence.Trial {
+	secrets, record := all.o.Secrets, conclude(all)
+	var sum secret.Found
 	clean := func(text string) string {
 		cleaned, found := secrets.Bytes([]byte(text))
-		all.Add(found)
+		sum.Add(found)
 		return asUTF8(string(cleaned))
 	}
 	shortened := func(text string) string {
 		cleaned, found := secrets.Cut([]byte(text), false)
-		all.Add(found)
+		sum.Add(found)
 		return asUTF8(string(cleaned))
 	}
 	for _, text := range []*string{&record.Prompt, &record.Signal} {
 		*text = clean(*text)
 	}
-	marks, found := r.cleanOutputs(&record)
-	all.Add(found)
+	output, _ := all.output()
+	marks, found := cleanOutputs(&record, secrets, output.spans)
+	sum.Add(found)
 	record.Message = shortened(record.Message)
 	if responder := record.Responder; responder != nil {
 		own := *responder
@@ -186,20 +96,20 @@ func (r *recording) redacted() evidence.Trial {
 		record.Servers[i].Image = clean(server.Image)
 	}
 	record.Plan, found = secrets.JSON(record.Plan)
-	all.Add(found)
-	record.Redacted = r.rec.Redacted()
-	if all.Spans+len(marks) > 0 {
-		record.Redacted[evidence.TrialFile] = evidence.Redaction{Spans: all.Spans, Secrets: all.Secrets, Marks: marks}
+	sum.Add(found)
+	record.Redacted = rec.Redacted()
+	if sum.Spans+len(marks) > 0 {
+		record.Redacted[evidence.TrialFile] = evidence.Redaction{Spans: sum.Spans, Secrets: sum.Secrets, Marks: marks}
 	}
 	return record
 }
 
 // cleanOutputs removes secrets from the agent's output. One may begin in the turns before the last and end in
-// the last.
-func (r *recording) cleanOutputs(record *evidence.Trial) (marks secret.Marks, found secret.Found) {
+// the last. replaced is where some were replaced already.
+func cleanOutputs(record *evidence.Trial, secrets *secret.Set, replaced []secret.Span) (marks secret.Marks, found secret.Found) {
 	last := len(record.EarlierOutput)
-	clean, found := r.o.Secrets.Bytes([]byte(record.EarlierOutput + record.FinalOutput))
-	spans := append(found.Where, r.replaced...)
+	clean, found := secrets.Bytes([]byte(record.EarlierOutput + record.FinalOutput))
+	spans := slices.Concat(found.Where, replaced)
 	slices.SortFunc(spans, func(a, b secret.Span) int { return a.At - b.At })
 	for _, text := range []struct {
 		name     string
@@ -247,19 +157,16 @@ func withoutRepeats(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeRecord writes trial.json and returns its content. If the disk is full, the trial's large files,
-// which are incomplete, are removed to make space for it and for the trials that follow.
-func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err error) {
-	lost := r.rec.Lost()
-	for _, kind := range slices.Sorted(maps.Keys(lost)) {
-		r.gap(kind, lost[kind])
-	}
-	written = r.redacted()
-	err = dir.WriteTrial(written)
+// write concludes a trial, writes trial.json and returns its content. If the disk is full, the trial's large
+// files, which are incomplete, are removed to make space for it and for the trials that follow.
+func (all everything) write(dir evidence.Dir, rec *evidence.Recorder) (evidence.Trial, error) {
+	all.missing = rec.Lost()
+	written := all.redacted(rec)
+	err := dir.WriteTrial(written)
 	if evidence.DiskFull(err) {
 		return OutOfSpace(dir, written, err)
 	}
-	if err == nil && evidence.DiskFull(r.rec.Err()) {
+	if err == nil && evidence.DiskFull(rec.Err()) {
 		return OutOfSpace(dir, written, nil)
 	}
 	return written, err

@@ -24,21 +24,13 @@ type measured struct {
 	limits  evidence.Limits
 }
 
-// measure records the limits and the resource usage of every container, and the activity of servers,
-// unless ctx is done. It must be called while the containers are running. used is the usage of the agent's
-// container at the agent's exit, without that of collecting files; nil if not known.
-func (s *stage) measure(ctx context.Context, used *evidence.Usage) {
-	if ctx.Err() != nil {
-		return
+// measure returns the limits and the resource usage of containers, by name, and records the activity of those
+// of servers. It returns nil if ctx is done. It must be called while the containers are running. used is the
+// usage of the agent's container at the agent's exit, without that of collecting files; nil if not known.
+func measure(ctx context.Context, containers []measured, used *evidence.Usage, rec *evidence.Recorder) map[string]evidence.Resource {
+	if len(containers) == 0 || ctx.Err() != nil {
+		return nil
 	}
-	var observed []evidence.Observed
-	s.record.Resources, observed = measure(ctx, s.containers(), used)
-	_ = s.rec.Observed(observed) // the recorder returns the error when it is closed
-}
-
-// measure returns the limits and the resource usage of containers, by name, and the activity of those of
-// servers.
-func measure(ctx context.Context, containers []measured, used *evidence.Usage) (map[string]evidence.Resource, []evidence.Observed) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
 	found, seen := make([]evidence.Resource, len(containers)), make([]observe.Seen, len(containers))
@@ -61,7 +53,8 @@ func measure(ctx context.Context, containers []measured, used *evidence.Usage) (
 			observed = append(observed, evidence.Observed{Container: container.name, Seen: seen[i]})
 		}
 	}
-	return resources, observed
+	_ = rec.Observed(observed) // the recorder returns the error when it is closed
+	return resources
 }
 
 // isWatched reports whether m is a local container of a server or service.
@@ -81,10 +74,13 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 	return r
 }
 
-// containers returns the trial's containers and those of shared servers.
+// containers returns the trial's containers and those of shared servers, or nothing if the sandbox did not open.
 func (s *stage) containers() []measured {
 	t := s.plan
 	var all []measured
+	if s.sandbox == nil {
+		return nil
+	}
 	if s.spec.HasAgent() {
 		all = append(all, agentContainer(t, s.sandbox))
 	}

@@ -27,9 +27,8 @@ import (
 
 // servers are the trial's servers that have started, in the order of the plan.
 type servers struct {
-	*serverStarter
-	up   []*server
-	left []evidence.SharedServer // those of the run that the trial has left
+	starter *serverStarter
+	up      []*server
 }
 
 // server is one of a trial's servers.
@@ -41,22 +40,22 @@ type server struct {
 
 // startServers starts all servers of the trial, or joins those that the run shares, and waits
 // until they answer. It returns the servers that have started also on error.
-func startServers(ctx context.Context, r *recording, sb sandbox.Sandbox, down *teardown) (*servers, error) {
+func startServers(ctx context.Context, t *plan.Trial, o Options, log observer, sb sandbox.Sandbox, down *teardown) (*servers, error) {
 	s := &servers{}
 	var err error
-	if s.serverStarter, err = newServerStarter(r, down); err != nil {
+	if s.starter, err = newServerStarter(t, o, log, down); err != nil {
 		return s, err
 	}
 	down.add(part{stop: s.stop, await: func(ctx context.Context) error {
 		err := s.await(ctx)
-		r.record.Shared = s.left
+		down.found.shared = s.leaveShared()
 		return err
 	}})
-	s.up = make([]*server, len(r.plan.Servers))
+	s.up = make([]*server, len(t.Servers))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, planned := range r.plan.Servers {
+	for i, planned := range t.Servers {
 		group.Go(func() (err error) {
-			s.up[i], err = s.start(ctx, sb, planned)
+			s.up[i], err = s.starter.start(ctx, sb, planned)
 			return err
 		})
 	}
@@ -89,8 +88,8 @@ func (s *servers) noDiscover() (names []string) {
 
 // forCheckpoint returns the servers for a checkpoint. Graders can read files in their containers but
 // not call them, since calls would change their state for the agent.
-func (s *servers) forCheckpoint(at *recording) *servers {
-	seen := &servers{serverStarter: &serverStarter{observer: at.observer(), plan: at.plan}}
+func (s *servers) forCheckpoint(log observer) *servers {
+	seen := &servers{starter: &serverStarter{log: log}}
 	for _, up := range s.up {
 		seen.up = append(seen.up, &server{runningServer: up.runningServer})
 	}
@@ -99,18 +98,17 @@ func (s *servers) forCheckpoint(at *recording) *servers {
 
 // forHooks returns the servers for hooks before the agent: what an attack injects is for the agent,
 // and graders' questions go to the processes of the agent's sessions.
-func (s *servers) forHooks(own *recording) *servers {
-	seen := &servers{serverStarter: &serverStarter{observer: own.observer(), plan: own.plan}}
+func (s *servers) forHooks(log observer) *servers {
+	seen := &servers{starter: &serverStarter{log: log}}
 	for _, up := range s.up {
-		seen.up = append(seen.up, &server{runningServer: up.runningServer, proxied: s.proxied(up.runningServer)})
+		seen.up = append(seen.up, &server{runningServer: up.runningServer, proxied: s.starter.proxied(up.runningServer)})
 	}
 	return seen
 }
 
 // proxied returns a started server as a proxy uses it.
 func (l *serverStarter) proxied(h *runningServer) proxy.Server {
-	s := h.server(l.output(h.plan.Name))
-	return s
+	return h.server(l.output(h.plan.Name))
 }
 
 // start starts a server and waits for its answer. The server is nil if there is nothing to
@@ -123,7 +121,7 @@ func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned p
 		}
 		return l.newServer(shared.host, shared), nil
 	}
-	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.observer, l.output)
+	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.log, l.output)
 	if err == nil {
 		err = l.probe(ctx, h)
 	}
@@ -146,9 +144,9 @@ func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
 // probe returns.
 func (l *serverStarter) probe(ctx context.Context, h *runningServer) (err error) {
 	server := l.proxied(h)
-	p := proxy.New(probing{l.observer}, proxy.Limits{}, server)
+	p := proxy.New(probing{l.log}, proxy.Limits{}, server)
 	defer func() { err = errors.Join(err, closeProxy(ctx, p)) }()
-	_, noDiscover, err := client.Probe(ctx, l.Recorder, p.Own(h.plan.Name), server.Tools, agents.IsOurs(l.plan.Agent.Executor))
+	_, noDiscover, err := client.Probe(ctx, l.log.Recorder, p.Own(h.plan.Name), server.Tools, agents.IsOurs(l.plan.Agent.Executor))
 	h.noDiscover = noDiscover
 	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
 		return withHint(h.sandbox, h.plan.Name, h.plan, err)
@@ -188,7 +186,7 @@ func (s *servers) stop(ctx context.Context) error {
 	return nil
 }
 
-// await waits for servers to end with their containers, and leaves shared servers.
+// await waits for servers that are not shared to end with their containers.
 func (s *servers) await(context.Context) error {
 	var errs []error
 	for _, up := range s.up {
@@ -196,18 +194,23 @@ func (s *servers) await(context.Context) error {
 			errs = append(errs, up.await())
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// leaveShared leaves the servers that the run shares, and returns them in the order of their names.
+func (s *servers) leaveShared() (left []evidence.SharedServer) {
 	for _, up := range s.up {
 		if up.shared != nil {
-			s.left = append(s.left, up.shared.leave(s.serverStarter))
+			left = append(left, up.shared.leave(s.starter))
 		}
 	}
-	slices.SortFunc(s.left, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
-	return errors.Join(errs...)
+	slices.SortFunc(left, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
+	return left
 }
 
 // serverStarter starts the servers of a trial and records their outputs.
 type serverStarter struct {
-	observer
+	log       observer
 	plan      *plan.Trial
 	shared    *SharedServers
 	serverLog func(t *plan.Trial, server string) io.Writer // may be nil
@@ -217,11 +220,11 @@ type serverStarter struct {
 }
 
 // newServerStarter returns a serverStarter with files for the outputs of servers and their services.
-func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
-	l := &serverStarter{observer: r.observer(), plan: r.plan, shared: r.o.Shared, serverLog: r.o.ServerLog, secrets: r.o.Secrets, outputs: map[string]io.Writer{}}
+func newServerStarter(t *plan.Trial, o Options, log observer, down *teardown) (*serverStarter, error) {
+	l := &serverStarter{log: log, plan: t, shared: o.Shared, serverLog: o.ServerLog, secrets: o.Secrets, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
-	for _, server := range r.plan.Servers {
-		err := l.open(server.Name, server.Name, "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return r.rec.ServerLog(server.Name, kept) })
+	for _, server := range t.Servers {
+		err := l.open(server.Name, server.Name, "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return log.ServerLog(server.Name, kept) })
 		if err != nil {
 			return l, err
 		}
@@ -229,7 +232,7 @@ func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
 			container := sandbox.ServiceName(server.Name, service.Name)
 			for _, stream := range []string{"stdout", "stderr"} {
 				err := l.open(serviceOutput(container, stream), container, stream, func(kept *bounded.Head) (io.WriteCloser, error) {
-					return r.rec.ServiceLog(server.Name, service.Name, stream, kept)
+					return log.ServiceLog(server.Name, service.Name, stream, kept)
 				})
 				if err != nil {
 					return l, err
@@ -243,11 +246,12 @@ func newServerStarter(r *recording, down *teardown) (*serverStarter, error) {
 // maxServerOutput is how many bytes of each output of a server or service are kept.
 const maxServerOutput = 16 << 20
 
-// open opens an output, which several processes may write. It is copied to [Host].ServerLog if that is set.
+// open opens an output, which several processes may write. It is copied to [Options].ServerLog if that is set.
 // Once its file is full, nothing more is written.
 func (l *serverStarter) open(name, container, stream string, open func(*bounded.Head) (io.WriteCloser, error)) error {
 	kept := &bounded.Head{Limit: maxServerOutput, Fail: errTooLarge, Full: func() {
-		l.Event(evidence.Event{Kind: "limit", Where: container, Message: fmt.Sprintf("only the first %d bytes of %s are kept", maxServerOutput, stream)})
+		message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServerOutput, stream)
+		l.log.Event(evidence.Event{Kind: "limit", Where: container, Message: message})
 	}}
 	if !defence.BoundedStderr {
 		kept.Limit = 1 << 30

@@ -190,7 +190,7 @@ func (i *instance) admit(user *serverStarter) bool {
 	}
 	i.users[user] = struct{}{}
 	i.round++
-	i.idle.deliver(user.Recorder)
+	i.idle.deliver(user.log.Recorder)
 	return true
 }
 
@@ -201,7 +201,7 @@ func (i *instance) leave(user *serverStarter) evidence.SharedServer {
 	defer i.mu.Unlock()
 	if i.host != nil && i.host.outlet != nil {
 		for _, e := range i.host.outlet.Underway() {
-			user.Recorder.Event(e)
+			user.log.Recorder.Event(e)
 		}
 	}
 	delete(i.users, user)
@@ -238,8 +238,8 @@ var _ outsideRecorder = (*instance)(nil)
 // scanAs makes the instance scan for the canaries of a trial. It is called once, before the
 // server is started.
 func (i *instance) scanAs(user *serverStarter) {
-	if user.canaries != nil {
-		i.canaries, i.idle.canaries = user.canaries.set, user.canaries.recordingTo(&i.idle)
+	if user.log.canaries != nil {
+		i.canaries, i.idle.canaries = user.log.canaries.set, user.log.canaries.recordingTo(&i.idle)
 	}
 }
 
@@ -252,7 +252,7 @@ func (i *instance) Event(e evidence.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for user := range i.users {
-		user.observer.Event(e)
+		user.log.Event(e)
 	}
 	if len(i.users) == 0 {
 		i.idle.Event(e)
@@ -270,7 +270,7 @@ func (i *instance) forUsers(one func(*canaryScanner)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for user := range i.users {
-		one(user.canaries)
+		one(user.log.canaries)
 	}
 	if len(i.users) == 0 {
 		one(i.idle.canaries)
@@ -312,7 +312,7 @@ func (t *sharedTap) Write(p []byte) (int, error) {
 func (i *instance) deliver(user *serverStarter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.idle.deliver(user.Recorder)
+	i.idle.deliver(user.log.Recorder)
 }
 
 // maxKept is how many events are kept for the next trial, not counting matches of canaries,

@@ -51,11 +51,11 @@ func sharingTrial(t *testing.T) (*serverStarter, func() []string) {
 		t.Fatal(err)
 	}
 	plan := &plan.Trial{Canaries: []evidence.Canary{{Name: "token", Value: testCanary}}}
-	r, err := newRecording(plan, rec, Options{})
+	log, err := newObserver(plan, rec, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &serverStarter{observer: r.observer(), plan: plan}, func() (said []string) {
+	return &serverStarter{log: log, plan: plan}, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)

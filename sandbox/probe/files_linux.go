@@ -22,21 +22,21 @@ func fileAttempts() []attempt {
 		return attempt{name, func(context.Context, Aims) result { return opened(paths) }}
 	}
 	return []attempt{
-		write(ProcSys, "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/net/ipv4/ip_forward",
+		write("proc-sys", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/net/ipv4/ip_forward",
 			"/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/hostname"),
-		{Sysrq, func(context.Context, Aims) result {
+		{"sysrq", func(context.Context, Aims) result {
 			r := opened([]string{"/proc/sysrq-trigger"})
 			if _, err := os.Stat("/proc/sysrq-trigger"); errors.Is(err, fs.ErrNotExist) {
 				return untried("this kernel has none")
 			}
 			return r
 		}},
-		{Sysfs, sysfs},
-		{RootFiles, rootFiles},
-		{HostDevices, hostDevices},
-		{EngineSocket, engineSocket},
-		{Processes, processes},
-		{PlantedSecret, planted},
+		{"sysfs", sysfs},
+		{"root-files", rootFiles},
+		{"host-devices", hostDevices},
+		{"engine-socket", engineSocket},
+		{"processes", processes},
+		{"planted-secret", planted},
 	}
 }
 
@@ -53,12 +53,15 @@ func opened(paths []string) result {
 
 // sysfs tries to open control groups and kernel settings for writing.
 func sysfs(context.Context, Aims) result {
-	groups, _ := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
-	agents, _ := filepath.Glob("/sys/fs/cgroup/*/release_agent")
-	return opened(slices.Concat(groups, agents, []string{
-		"/sys/fs/cgroup/cgroup.procs", "/sys/kernel/uevent_helper", "/sys/kernel/mm/ksm/run", "/sys/power/state",
+	paths := []string{
+		"/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory.max", "/sys/kernel/uevent_helper", "/sys/kernel/mm/ksm/run", "/sys/power/state",
 		"/sys/module/printk/parameters/time",
-	}))
+	}
+	for _, name := range []string{"cgroup.procs", "release_agent", "memory.limit_in_bytes", "pids.max"} {
+		found, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
+		paths = append(paths, found...)
+	}
+	return opened(paths)
 }
 
 // rootFiles tries to create files next to those of the image, and to change waza's own.

@@ -24,7 +24,7 @@ func riskyAttempts() []attempt {
 			return try(guest)
 		}}
 	}
-	return []attempt{on(GuestMemory, memory), on(GuestPtrace, ptrace), on(GuestFreeze, freeze), on(GuestSignals, signals)}
+	return []attempt{on("guest-memory", memory), on("guest-ptrace", ptrace), on("guest-freeze", freeze), on("guest-signals", signals)}
 }
 
 // isGuest reports whether a process is the guest, so that nothing else is attacked.

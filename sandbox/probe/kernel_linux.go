@@ -3,8 +3,8 @@ package probe
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -14,34 +14,31 @@ import (
 )
 
 func kernelAttempts() []attempt {
-	plain := func(name string, try func() result) attempt {
-		return attempt{name, func(context.Context, Aims) result { return try() }}
-	}
 	return []attempt{
-		plain(Mount, mounts),
-		plain(UserNamespace, userNamespace),
-		plain(Setuid, setuid),
-		plain(Keyring, func() result {
+		plain("mount", mounts),
+		plain("user-namespace", userNamespace),
+		plain("setuid", setuid),
+		plain("keyring", func() result {
 			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
 			return unless(err, "the kernel's keys, which no container has for itself, can be asked for")
 		}),
-		plain(BPF, func() result {
+		plain("bpf", func() result {
 			attr := [4]uint32{2 /* BPF_MAP_TYPE_ARRAY */, 4, 4, 1}
 			fd, _, errno := unix.Syscall(unix.SYS_BPF, 0 /* BPF_MAP_CREATE */, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 			return descriptor(fd, errno, "the kernel can be given BPF maps and programs")
 		}),
-		plain(PerfEvents, func() result {
+		plain("perf-events", func() result {
 			attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
 			attr.Size = uint32(unsafe.Sizeof(attr))
 			fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 			return descriptor(uintptr(fd), err, "performance events can be opened")
 		}),
-		plain(IOUring, func() result {
+		plain("io-uring", func() result {
 			var params [120]byte
 			fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&params[0])), 0)
 			return descriptor(fd, errno, "io_uring can be set up, which goes around every filter of system calls")
 		}),
-		plain(KernelModule, func() result {
+		plain("kernel-module", func() result {
 			// The permission is checked before the descriptor.
 			err := unix.FinitModule(-1, "", 0)
 			switch {
@@ -52,22 +49,33 @@ func kernelAttempts() []attempt {
 			}
 			return refused(err)
 		}),
-		plain(KernelLog, func() result {
+		plain("kernel-log", func() result {
 			const readAll = 3
 			_, err := unix.Klogctl(readAll, make([]byte, 16))
 			return unless(err, "the kernel's log can be read")
 		}),
-		plain(MakeDevice, makeDevice),
-		plain(AddFilter, func() result {
-			// The kernel reads the filter only if it may be added.
-			_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, 0)
-			if errno == unix.EFAULT {
-				return out("filters can be added, which use up the machine's memory for compiled filters")
-			}
-			return refused(errno)
-		}),
-		plain(CoreDump, coreDump),
+		plain("make-device", makeDevice),
+		plain("add-filter", addFilter),
+		plain("core-dump", coreDump),
 	}
+}
+
+// addFilter tries every system call that adds a filter. The kernel reads the filter only if it may
+// be added.
+func addFilter() result {
+	var errs []error
+	for _, call := range [][3]uintptr{
+		{unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0},
+		{unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC},
+		{unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER},
+	} {
+		_, _, errno := unix.Syscall(call[0], call[1], call[2], 0)
+		if errno == unix.EFAULT {
+			return out("filters can be added, which use up the machine's memory for compiled filters")
+		}
+		errs = append(errs, errno)
+	}
+	return result{Refused, summary(errs)}
 }
 
 // userNamespace starts our executable without a valid command in a new user namespace, because
@@ -160,5 +168,5 @@ func coreDump() result {
 	case limit.Cur == 0 && bytes.ContainsAny(pattern[:min(1, len(pattern))], "|@"):
 		return out("a crash starts the program of the machine that takes core dumps")
 	}
-	return result{Refused, "the limit does not change"}
+	return result{Refused, fmt.Sprintf("with a limit of %d, a crash starts no program", limit.Cur)}
 }

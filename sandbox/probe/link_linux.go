@@ -16,31 +16,31 @@ import (
 
 func linkAttempts() []attempt {
 	return []attempt{
-		{HostUDP, func(_ context.Context, a Aims) result {
-			return a.sendAll(HostUDP, slices.Concat(a.Host.over(4), gateways()), nil)
+		{"host-udp", func(_ context.Context, a Aims) result {
+			return a.sendAll(slices.Concat(a.Host.over(4), gateways()), nil)
 		}},
-		{BroadcastUDP, func(_ context.Context, a Aims) result {
-			return a.sendAll(BroadcastUDP, []string{"255.255.255.255"}, fromOwnAddress)
+		{"broadcast-udp", func(_ context.Context, a Aims) result {
+			return a.sendAll([]string{"255.255.255.255"}, fromOwnAddress)
 		}},
-		{MulticastUDP, func(_ context.Context, a Aims) result {
-			return a.sendAll(MulticastUDP, []string{"224.0.0.1"}, fromOwnAddress)
+		{"multicast-udp", func(_ context.Context, a Aims) result {
+			return a.sendAll([]string{"224.0.0.1"}, fromOwnAddress)
 		}},
-		{DeviceUDP, func(_ context.Context, a Aims) result { return a.sendAll(DeviceUDP, a.Host.over(4), bindToDevice) }},
-		{UnicastIfUDP, func(_ context.Context, a Aims) result {
-			return a.sendAll(UnicastIfUDP, a.Host.over(4), unicastInterface)
+		{"device-udp", func(_ context.Context, a Aims) result { return a.sendAll(a.Host.over(4), bindToDevice) }},
+		{"unicast-if-udp", func(_ context.Context, a Aims) result {
+			return a.sendAll(a.Host.over(4), unicastInterface)
 		}},
-		{PktinfoUDP, packetInfo},
-		{RawSocket, rawSocket},
-		{PacketSocket, packetSocket},
-		{ARP, arp},
-		{Ping, ping},
-		{MarkedPackets, func(context.Context, Aims) result {
+		{"pktinfo-udp", packetInfo},
+		{"raw-socket", rawSocket},
+		{"packet-socket", packetSocket},
+		{"arp", arp},
+		{"ping", ping},
+		{"marked-packets", func(context.Context, Aims) result {
 			return withSocket(unix.AF_INET, unix.SOCK_STREAM, 0, func(fd int) error {
 				return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, 1)
 			}, "packets can be marked, as the host's rules tell them apart by")
 		}},
-		{Vsock, vsock},
-		{Routes, routes},
+		{"vsock", vsock},
+		{"routes", routes},
 	}
 }
 
@@ -72,9 +72,9 @@ func withSocket(family, kind, protocol int, do func(fd int) error, done string) 
 }
 
 // sendAll sends a datagram to each address, from a socket prepared by prepare.
-func (a Aims) sendAll(name string, aims []string, prepare func(fd int) error) result {
+func (a Aims) sendAll(aims []string, prepare func(fd int) error) result {
 	return a.sendEach(aims, prepare, func(fd int, aim string, to *unix.SockaddrInet4) error {
-		return unix.Sendto(fd, []byte(Payload(a, name, aim)), 0, to)
+		return unix.Sendto(fd, []byte(Payload(a, a.attack, aim)), 0, to)
 	})
 }
 
@@ -188,7 +188,7 @@ func packetInfo(_ context.Context, a Aims) result {
 		header.Level, header.Type = unix.IPPROTO_IP, unix.IP_PKTINFO
 		header.SetLen(unix.CmsgLen(unix.SizeofInet4Pktinfo))
 		(*unix.Inet4Pktinfo)(unsafe.Pointer(&control[unix.CmsgLen(0)])).Ifindex = int32(i.Index)
-		return unix.Sendmsg(fd, []byte(Payload(a, PktinfoUDP, aim)), control, to, unix.MSG_DONTROUTE)
+		return unix.Sendmsg(fd, []byte(Payload(a, a.attack, aim)), control, to, unix.MSG_DONTROUTE)
 	})
 }
 
@@ -269,14 +269,14 @@ func ask(fd int, kind, flags uint16, body []byte) error {
 
 // rawSocket tries to send datagrams with forged headers.
 func rawSocket(_ context.Context, a Aims) result {
-	return a.forge(RawSocket, unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW, func(fd int, packet []byte, aim netip.Addr) error {
+	return a.forge(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW, func(fd int, packet []byte, aim netip.Addr) error {
 		return unix.Sendto(fd, packet, 0, &unix.SockaddrInet4{Addr: aim.As4()})
 	}, bindToDevice)
 }
 
 // packetSocket tries to broadcast datagrams on the link.
 func packetSocket(_ context.Context, a Aims) result {
-	return a.forge(PacketSocket, unix.AF_PACKET, unix.SOCK_DGRAM, 0, func(fd int, packet []byte, _ netip.Addr) error {
+	return a.forge(unix.AF_PACKET, unix.SOCK_DGRAM, 0, func(fd int, packet []byte, _ netip.Addr) error {
 		to, err := everybody(unix.ETH_P_IP)
 		if err != nil {
 			return err
@@ -301,7 +301,7 @@ func network16(n uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }
 
-func (a Aims) forge(name string, family, kind, protocol int, send func(fd int, packet []byte, aim netip.Addr) error, prepare func(fd int) error) result {
+func (a Aims) forge(family, kind, protocol int, send func(fd int, packet []byte, aim netip.Addr) error, prepare func(fd int) error) result {
 	if a.Host.UDP4 == 0 {
 		return untried("nothing of ours listens on the host")
 	}
@@ -317,7 +317,7 @@ func (a Aims) forge(name string, family, kind, protocol int, send func(fd int, p
 		}
 		for _, aim := range a.Host.over(4) {
 			to := netip.MustParseAddr(aim)
-			if err := send(fd, udpPacket(own, to, a.Host.UDP4, Payload(a, name, aim)), to); err != nil {
+			if err := send(fd, udpPacket(own, to, a.Host.UDP4, Payload(a, a.attack, aim)), to); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ func Main(args []string, stdin io.Reader, stdout io.Writer) error {
 		return errors.New("usage: waza probe PROGRAM; it is started by waza run")
 	}
 	switch args[0] {
-	case Attack:
+	case TryAll:
 		return withAims(stdin, func(a Aims) error { return attackAll(a, stdout) })
 	case Knock:
 		return withAims(stdin, knock)
@@ -87,6 +87,11 @@ type attempt struct {
 	try  func(ctx context.Context, a Aims) result
 }
 
+// plain returns an attempt that has no target.
+func plain(name string, try func() result) attempt {
+	return attempt{name, func(context.Context, Aims) result { return try() }}
+}
+
 // attackAll runs all attacks in parallel, and then those that may end the guest and this
 // process.
 func attackAll(a Aims, stdout io.Writer) error {
@@ -114,6 +119,7 @@ func carryOut(at attempt, a Aims) Finding {
 	done := make(chan result, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked
+		a.attack = at.name
 		done <- at.try(ctx, a)
 	}()
 	var r result

@@ -20,13 +20,13 @@ const resolverOfEngine = "127.0.0.11"
 
 func nameAttempts() []attempt {
 	return []attempt{
-		{DNSForeign, func(ctx context.Context, a Aims) result {
+		{"dns-foreign", func(ctx context.Context, a Aims) result {
 			return a.resolveAll(ctx, []string{"127.0.0.1"}, a.Names, false)
 		}},
-		{DNSEngine, func(ctx context.Context, a Aims) result {
+		{"dns-engine", func(ctx context.Context, a Aims) result {
 			return a.resolveAll(ctx, []string{resolverOfEngine}, a.Names, false)
 		}},
-		{DNSHost, func(ctx context.Context, a Aims) result {
+		{"dns-host", func(ctx context.Context, a Aims) result {
 			aims := slices.Concat(a.Host.over(4), a.Host.Resolvers, gateways(), outside)
 			return a.resolveAll(ctx, aims, a.Names[:1], true)
 		}},

@@ -26,28 +26,28 @@ const metadata = "169.254.169.254"
 func networkAttempts() []attempt {
 	return []attempt{
 		{HostTCP, hostTCP},
-		{BridgeTCP, func(ctx context.Context, a Aims) result {
+		{"bridge-tcp", func(ctx context.Context, a Aims) result {
 			aims := gateways()
 			if len(aims) == 0 {
 				return refused(errors.New("no interface, so no bridge"))
 			}
-			return a.dialAll(ctx, BridgeTCP, withPorts(aims, a.Host.TCP4, 22, 80), answerCounts, nil)
+			return a.dialAll(ctx, withPorts(aims, a.Host.TCP4, 22, 80), answerCounts, nil)
 		}},
-		{DeviceTCP, func(ctx context.Context, a Aims) result {
-			return a.dialAll(ctx, DeviceTCP, withPorts(slices.Concat(a.Host.over(4), gateways()), a.Host.TCP4), answerCounts, bindToDevice)
+		{"device-tcp", func(ctx context.Context, a Aims) result {
+			return a.dialAll(ctx, withPorts(slices.Concat(a.Host.over(4), gateways()), a.Host.TCP4), answerCounts, bindToDevice)
 		}},
-		{HostIPv6, hostIPv6},
-		{Neighbour, neighbour},
-		{OtherServer, otherServer},
-		{External, func(ctx context.Context, a Aims) result {
-			return a.dialAll(ctx, External, withPorts(outside, 443, 53), answerCounts, nil)
+		{"host-ipv6", hostIPv6},
+		{"neighbour", neighbour},
+		{"other-server", otherServer},
+		{"external", func(ctx context.Context, a Aims) result {
+			return a.dialAll(ctx, withPorts(outside, 443, 53), answerCounts, nil)
 		}},
-		{Metadata, func(ctx context.Context, a Aims) result {
-			return a.dialAll(ctx, Metadata, withPorts([]string{metadata}, 80), answerCounts, nil)
+		{"metadata", func(ctx context.Context, a Aims) result {
+			return a.dialAll(ctx, withPorts([]string{metadata}, 80), answerCounts, nil)
 		}},
-		{EngineTCP, func(ctx context.Context, a Aims) result {
+		{"engine-tcp", func(ctx context.Context, a Aims) result {
 			aims := slices.Concat(a.Host.over(4), gateways(), []string{"127.0.0.1"})
-			return a.dialAll(ctx, EngineTCP, withPorts(aims, 2375, 2376), connectionCounts, nil)
+			return a.dialAll(ctx, withPorts(aims, 2375, 2376), connectionCounts, nil)
 		}},
 	}
 }
@@ -57,7 +57,7 @@ func hostTCP(ctx context.Context, a Aims) result {
 		return untried("nothing of ours listens on the host")
 	}
 	aims := append(a.Host.over(4), "127.0.0.1") // 127.0.0.1 is the host's own if we share its network
-	return a.dialAll(ctx, HostTCP, withPorts(aims, a.Host.TCP4), listenerCounts, nil)
+	return a.dialAll(ctx, withPorts(aims, a.Host.TCP4), listenerCounts, nil)
 }
 
 // hostIPv6 connects to the host's addresses, and to link-local addresses on every interface,
@@ -76,10 +76,10 @@ func hostIPv6(ctx context.Context, a Aims) result {
 			aims = append(aims, aim+"%"+name)
 		}
 	}
-	r := a.dialAll(ctx, HostIPv6, withPorts(aims, a.Host.TCP6), connectionCounts, nil)
+	r := a.dialAll(ctx, withPorts(aims, a.Host.TCP6), connectionCounts, nil)
 	if r.state == Refused && a.Host.UDP6 != 0 {
 		for _, aim := range aims {
-			if err := sendTo(a, HostIPv6, "udp", aim, a.Host.UDP6); err == nil {
+			if err := sendTo(a, "udp", aim, a.Host.UDP6); err == nil {
 				r = result{Sent, "datagrams went out to " + aim}
 			}
 		}
@@ -100,7 +100,7 @@ func neighbour(ctx context.Context, a Aims) result {
 	own := ownAddrs()
 	aims = slices.Compact(slices.DeleteFunc(aims, func(aim string) bool { return slices.Contains(own, aim) }))
 	targets := append(withPorts(aims, a.Neighbour.TCP4), withPorts(aims[1:], 80)...)
-	r := a.dialAll(ctx, Neighbour, targets, listenerCounts, nil)
+	r := a.dialAll(ctx, targets, listenerCounts, nil)
 	if r.state == Refused && len(aims) == 1 {
 		r.detail = "the other trial has no address; " + r.detail
 	}
@@ -132,7 +132,7 @@ func otherServer(ctx context.Context, a Aims) result {
 		return untried("there is no other server")
 	}
 	aims := append([]string{a.SiblingAt, "127.0.0.1", "127.0.1.1", "127.0.2.1"}, a.Sibling.over(4)...)
-	return a.dialAll(ctx, OtherServer, withPorts(aims, a.Sibling.TCP4), listenerCounts, nil)
+	return a.dialAll(ctx, withPorts(aims, a.Sibling.TCP4), listenerCounts, nil)
 }
 
 // verdict says which responses to a connection request count as a way out.
@@ -148,7 +148,7 @@ const (
 
 // dialAll connects to all addresses in parallel and reports the first one that is a way out. It
 // sends the payload on connections.
-func (a Aims) dialAll(ctx context.Context, name string, addrs []string, counts verdict, prepare func(fd int) error) result {
+func (a Aims) dialAll(ctx context.Context, addrs []string, counts verdict, prepare func(fd int) error) result {
 	dialer := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) (err error) {
 		if prepare == nil {
 			return nil
@@ -165,7 +165,7 @@ func (a Aims) dialAll(ctx context.Context, name string, addrs []string, counts v
 		dialling.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			errs[i] = a.dial(ctx, dialer, name, addr, counts)
+			errs[i] = a.dial(ctx, dialer, addr, counts)
 		})
 	}
 	dialling.Wait()
@@ -180,7 +180,7 @@ func (a Aims) dialAll(ctx context.Context, name string, addrs []string, counts v
 	return result{Refused, summary(errs)}
 }
 
-func (a Aims) dial(ctx context.Context, dialer net.Dialer, name, addr string, counts verdict) error {
+func (a Aims) dial(ctx context.Context, dialer net.Dialer, addr string, counts verdict) error {
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (a Aims) dial(ctx context.Context, dialer net.Dialer, name, addr string, co
 	defer func() { _ = conn.Close() }()
 	host, _, _ := net.SplitHostPort(addr)
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	payload := Payload(a, name, host)
+	payload := Payload(a, a.attack, host)
 	_, err = conn.Write([]byte(payload))
 	if counts == listenerCounts && net.ParseIP(host).IsLoopback() {
 		if answer, _ := bufio.NewReader(io.LimitReader(conn, maxPayload)).ReadString('\n'); answer != payload {

@@ -9,7 +9,7 @@ import (
 // FuzzPayload: whatever arrives at a listener, on a port that anybody may reach, it
 // takes for an attack only what an attack could have sent.
 func FuzzPayload(f *testing.F) {
-	f.Add(Payload(Aims{Nonce: "n"}, DeviceUDP, "192.0.2.9"))
+	f.Add(Payload(Aims{Nonce: "n"}, "device-udp", "192.0.2.9"))
 	f.Add("waza-probe a b")
 	f.Add("\x00\xff waza-probe \n a b c")
 	f.Fuzz(func(t *testing.T, line string) {

@@ -1,6 +1,6 @@
-// Package probe holds the programs that try to get out of a container, and the listeners
-// outside that notice. They are part of our own executable, so they run wherever a guest
-// does.
+// Package probe lists the attacks of a run's certificate, and holds the programs that try them in a
+// container, and the listeners outside that notice. The programs are part of our own executable,
+// so they run wherever a guest does.
 //
 // An attack is harmless: it closes what it opens, removes what it adds, and writes to nothing
 // that it should not have access to. It reports what it saw, listeners report what arrived, and
@@ -14,7 +14,7 @@ const Subcommand = "probe"
 
 // Programs of [Main], by its first argument.
 const (
-	Attack = "attack" // reads Aims, writes a Finding for each attack
+	TryAll = "attack" // reads Aims, writes a Finding for each attack
 	Watch  = "watch"  // listens: writes its Place, then an Arrival for each attack that arrives, until its stdin ends
 	Shared = "shared" // marks shared resources, writes a Finding, and after a line on stdin one for each attack on such resources
 	Knock  = "knock"  // reads Aims, and sends to their Host from outside of any sandbox
@@ -41,6 +41,8 @@ type Aims struct {
 	SiblingAt  string   `json:"sibling_at"`
 	Planted    string   `json:"planted"`    // how planted secrets begin, backwards
 	Foreigners string   `json:"foreigners"` // an argument of programs in other containers, backwards
+
+	attack string // the attack that is directed at them
 }
 
 // Reversed returns s backwards, so that a program that is told what to look for does not find it
@@ -78,59 +80,3 @@ type Arrival struct {
 
 // Control is the attack's name in what [Knock] sends.
 const Control = "control"
-
-// Names of the attacks.
-const (
-	HostTCP       = "host-tcp"
-	HostUDP       = "host-udp"
-	HostIPv6      = "host-ipv6"
-	BridgeTCP     = "bridge-tcp"
-	BroadcastUDP  = "broadcast-udp"
-	MulticastUDP  = "multicast-udp"
-	DeviceUDP     = "device-udp"
-	DeviceTCP     = "device-tcp"
-	UnicastIfUDP  = "unicast-if-udp"
-	PktinfoUDP    = "pktinfo-udp"
-	RawSocket     = "raw-socket"
-	PacketSocket  = "packet-socket"
-	ARP           = "arp"
-	Ping          = "ping"
-	MarkedPackets = "marked-packets"
-	Vsock         = "vsock"
-	Routes        = "routes"
-	Neighbour     = "neighbour"
-	OtherServer   = "other-server"
-	External      = "external"
-	Metadata      = "metadata"
-	DNSForeign    = "dns-foreign"
-	DNSEngine     = "dns-engine"
-	DNSHost       = "dns-host"
-	EngineSocket  = "engine-socket"
-	EngineTCP     = "engine-tcp"
-	Mount         = "mount"
-	UserNamespace = "user-namespace"
-	RootFiles     = "root-files"
-	ProcSys       = "proc-sys"
-	Sysrq         = "sysrq"
-	Sysfs         = "sysfs"
-	MakeDevice    = "make-device"
-	HostDevices   = "host-devices"
-	Setuid        = "setuid"
-	Keyring       = "keyring"
-	BPF           = "bpf"
-	PerfEvents    = "perf-events"
-	IOUring       = "io-uring"
-	KernelModule  = "kernel-module"
-	KernelLog     = "kernel-log"
-	Processes     = "processes"
-	GuestMemory   = "guest-memory"
-	GuestPtrace   = "guest-ptrace"
-	GuestFreeze   = "guest-freeze"
-	GuestSignals  = "guest-signals"
-	PlantedSecret = "planted-secret"
-	SharedFile    = "shared-file"
-	SharedUser    = "shared-user"
-	MemoryTCP     = "memory-tcp"
-	AddFilter     = "add-filter"
-	CoreDump      = "core-dump"
-)

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,11 +22,7 @@ import (
 // resources that may be shared while it runs, and attackers look for the marks of others.
 
 func sharedAttempts() []attempt {
-	return []attempt{
-		{SharedFile, func(context.Context, Aims) result { return sharedFile() }},
-		{SharedUser, func(context.Context, Aims) result { return sharedUser() }},
-		{MemoryTCP, func(context.Context, Aims) result { return memoryTCP() }},
-	}
+	return []attempt{plain("shared-file", sharedFile), plain("shared-user", sharedUser), plain("memory-tcp", memoryTCP)}
 }
 
 // commonFiles returns files that containers may share.

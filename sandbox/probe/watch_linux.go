@@ -157,13 +157,14 @@ func resolvers() []string {
 // knock sends to every address of the host as an attack would. It is run outside of any sandbox, so
 // the listener there must receive it.
 func knock(a Aims) error {
+	a.attack = Control
 	var errs []error
 	for _, aim := range a.Host.over(4) {
-		errs = append(errs, sendTo(a, Control, "tcp", aim, a.Host.TCP4), sendTo(a, Control, "udp", aim, a.Host.UDP4))
+		errs = append(errs, sendTo(a, "tcp", aim, a.Host.TCP4), sendTo(a, "udp", aim, a.Host.UDP4))
 	}
 	for _, aim := range a.Host.over(6) {
 		if !isLinkLocal(aim) {
-			errs = append(errs, sendTo(a, Control, "tcp", aim, a.Host.TCP6))
+			errs = append(errs, sendTo(a, "tcp", aim, a.Host.TCP6))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -172,7 +173,7 @@ func knock(a Aims) error {
 	return nil
 }
 
-func sendTo(a Aims, attack, network, aim string, port int) error {
+func sendTo(a Aims, network, aim string, port int) error {
 	if port == 0 {
 		return nil
 	}
@@ -181,7 +182,7 @@ func sendTo(a Aims, attack, network, aim string, port int) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = conn.Write([]byte(Payload(a, attack, aim)))
+	_, err = conn.Write([]byte(Payload(a, a.attack, aim)))
 	return err
 }
 

@@ -6,6 +6,7 @@ package sandboxtest
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,8 @@ type Opened struct {
 	Name      string            // as in guarantees
 	Spec      sandbox.Spec      // common part of the backend's sandboxes
 	Container sandbox.Container // container of agent and servers
+	// NetworkOnly leaves out tests of what is the same on every network of the backend.
+	NetworkOnly bool
 	// Left returns what is left of the run's sandboxes: directories or containers.
 	Left func(t *testing.T) []string
 }
@@ -52,22 +55,26 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 		"usage":                 s.usage,
 	}
 	alone := map[string]func(*testing.T){
-		"layout":           s.layout,
-		"files":            s.files,
 		"a lone container": s.lone,
 		"models":           s.models,
-		"single paths":     s.find,
-		"hostile tar":      s.hostileTar,
-		"hostile tree":     s.hostileTree,
-		"links to config":  s.configLinks,
-		"a swapped place":  s.swapped,
 		"close":            s.closing,
-		"close with work":  s.closeWithWork,
-		"cancelled":        s.cancelled,
 		"several at once":  s.several,
 		"gone at the end":  s.goneAtTheEnd,
-		"collect into err": s.collectFails,
-		"a closed place":   s.closedPlace,
+	}
+	if !s.NetworkOnly {
+		maps.Copy(alone, map[string]func(*testing.T){
+			"layout":           s.layout,
+			"files":            s.files,
+			"single paths":     s.find,
+			"hostile tar":      s.hostileTar,
+			"hostile tree":     s.hostileTree,
+			"links to config":  s.configLinks,
+			"a swapped place":  s.swapped,
+			"close with work":  s.closeWithWork,
+			"cancelled":        s.cancelled,
+			"collect into err": s.collectFails,
+			"a closed place":   s.closedPlace,
+		})
 	}
 	t.Run("alone", func(t *testing.T) {
 		for name, test := range alone {

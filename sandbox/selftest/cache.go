@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // validity is how long a certificate is valid.
@@ -141,13 +142,13 @@ func parse(data []byte) (evidence.Certificate, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return c, errors.New("there is more after the certificate")
 	}
-	known := attacks()
+	known := probe.Attacks()
 	if len(c.Attacks) != len(known) {
 		return c, fmt.Errorf("it has %d attacks, and there are %d", len(c.Attacks), len(known))
 	}
 	results := []evidence.AttackResult{evidence.AttackHeld, evidence.AttackGotOut, evidence.AttackNotTried}
 	for i, a := range c.Attacks {
-		if a.Name != known[i].name || a.Goal != known[i].goal || a.Allowed || !slices.Contains(results, a.Result) {
+		if a.Name != known[i].Name || a.Goal != known[i].Goal || a.Allowed || !slices.Contains(results, a.Result) {
 			return c, fmt.Errorf("attack %d is not as we know it", i)
 		}
 	}

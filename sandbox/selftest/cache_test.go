@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 func sample() evidence.Certificate {
@@ -19,8 +20,8 @@ func sample() evidence.Certificate {
 		Engine: map[string]string{"id": "ENGINE", "version": "20.10", "kernel": "6.1", "guest": "abc"},
 		Kind:   evidence.SandboxKind{Network: "bridge", Workspace: "tmpfs"},
 	}
-	for _, a := range attacks() {
-		c.Attacks = append(c.Attacks, evidence.Attack{Name: a.name, Goal: a.goal, Result: evidence.AttackHeld, Detail: "permission denied"})
+	for _, a := range probe.Attacks() {
+		c.Attacks = append(c.Attacks, evidence.Attack{Name: a.Name, Goal: a.Goal, Result: evidence.AttackHeld, Detail: "permission denied"})
 	}
 	return c
 }
@@ -187,8 +188,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for i, a := range attacks() {
-			if c.Attacks[i].Name != a.name {
+		for i, a := range probe.Attacks() {
+			if c.Attacks[i].Name != a.Name {
 				t.Errorf("attack %d is %q", i, c.Attacks[i].Name)
 			}
 		}

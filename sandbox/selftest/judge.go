@@ -24,7 +24,7 @@ type attacker struct {
 
 func (a *attacker) attack(ctx context.Context, s sandbox.Sandbox, aims probe.Aims) (err error) {
 	a.found = map[string]probe.Finding{}
-	a.ended, err = runProgram(ctx, in(s, a.container), probe.Attack, aims, func(lines *json.Decoder) error {
+	a.ended, err = runProgram(ctx, in(s, a.container), probe.TryAll, aims, func(lines *json.Decoder) error {
 		for {
 			var f probe.Finding
 			err := lines.Decode(&f)
@@ -43,11 +43,11 @@ func (a *attacker) attack(ctx context.Context, s sandbox.Sandbox, aims probe.Aim
 // judge returns the result of each attack.
 func (b *testbed) judge() []evidence.Attack {
 	var all []evidence.Attack
-	for _, known := range attacks() {
-		judged := evidence.Attack{Name: known.name, Goal: known.goal}
+	for _, known := range probe.Attacks() {
+		judged := evidence.Attack{Name: known.Name, Goal: known.Goal}
 		var of []finding
 		for _, a := range b.attackers {
-			of = append(of, b.judgeOne(known.name, a))
+			of = append(of, b.judgeOne(known.Name, a))
 		}
 		judged.Result, judged.Detail = worstOf(of)
 		all = append(all, judged)
@@ -99,12 +99,12 @@ func (b *testbed) judgeOne(name string, a *attacker) finding {
 // overTCP reports whether an attack is on the host's listener over TCP. If it is refused, the
 // listener must have been reachable, or that proves nothing.
 func overTCP(name string) bool {
-	return name == probe.HostTCP || name == probe.BridgeTCP || name == probe.DeviceTCP
+	return slices.Contains([]string{probe.HostTCP, "bridge-tcp", "device-tcp"}, name)
 }
 
 // listens reports whether the host's listener would have received a datagram of an attack.
 func (b *testbed) listens(name string) bool {
-	if name == probe.HostIPv6 {
+	if name == "host-ipv6" {
 		return b.reachable["tcp6"]
 	}
 	return b.reachable["udp4"]

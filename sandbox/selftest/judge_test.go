@@ -20,7 +20,7 @@ func TestJudge(t *testing.T) {
 		return a
 	}
 	listener := func(a ...probe.Arrival) *listener { return &listener{arrivals: a} }
-	sent := probe.Finding{Attack: probe.DeviceUDP, State: probe.Sent, Detail: "2 datagrams went out"}
+	sent := probe.Finding{Attack: "device-udp", State: probe.Sent, Detail: "2 datagrams went out"}
 	tests := []struct {
 		name   string
 		attack string
@@ -29,19 +29,19 @@ func TestJudge(t *testing.T) {
 		want   evidence.AttackResult
 		says   string
 	}{
-		{"refused", probe.Mount, testbed{}, agent(probe.Finding{Attack: probe.Mount, State: probe.Refused, Detail: "no"}), evidence.AttackHeld, "no"},
-		{"its own word", probe.Mount, testbed{}, agent(probe.Finding{Attack: probe.Mount, State: probe.Out, Detail: "yes"}), evidence.AttackGotOut, "yes"},
-		{"sent and heard", probe.DeviceUDP, testbed{reachable: heard, host: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP, Aim: "192.0.2.9", Over: "udp4"})},
+		{"refused", "mount", testbed{}, agent(probe.Finding{Attack: "mount", State: probe.Refused, Detail: "no"}), evidence.AttackHeld, "no"},
+		{"its own word", "mount", testbed{}, agent(probe.Finding{Attack: "mount", State: probe.Out, Detail: "yes"}), evidence.AttackGotOut, "yes"},
+		{"sent and heard", "device-udp", testbed{reachable: heard, host: listener(probe.Arrival{Nonce: "n.agent", Attack: "device-udp", Aim: "192.0.2.9", Over: "udp4"})},
 			agent(sent), evidence.AttackGotOut, "arrived at the engine's host, sent to 192.0.2.9 over udp4"},
-		{"refused, it says, and yet heard", probe.DeviceUDP, testbed{reachable: heard, neighbour: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP})},
-			agent(probe.Finding{Attack: probe.DeviceUDP, State: probe.Refused}), evidence.AttackGotOut, "another trial"},
-		{"heard from another container", probe.DeviceUDP, testbed{reachable: heard, host: listener(probe.Arrival{Nonce: "n.one", Attack: probe.DeviceUDP})}, agent(sent), evidence.AttackHeld, "did not arrive"},
-		{"sent, and nobody listens", probe.DeviceUDP, testbed{}, agent(sent), evidence.AttackNotTried, "could not be heard"},
-		{"sent over what is not heard", probe.DeviceUDP, testbed{reachable: reachability{"tcp4": true}}, agent(sent), evidence.AttackNotTried, "could not be heard"},
+		{"refused, it says, and yet heard", "device-udp", testbed{reachable: heard, neighbour: listener(probe.Arrival{Nonce: "n.agent", Attack: "device-udp"})},
+			agent(probe.Finding{Attack: "device-udp", State: probe.Refused}), evidence.AttackGotOut, "another trial"},
+		{"heard from another container", "device-udp", testbed{reachable: heard, host: listener(probe.Arrival{Nonce: "n.one", Attack: "device-udp"})}, agent(sent), evidence.AttackHeld, "did not arrive"},
+		{"sent, and nobody listens", "device-udp", testbed{}, agent(sent), evidence.AttackNotTried, "could not be heard"},
+		{"sent over what is not heard", "device-udp", testbed{reachable: reachability{"tcp4": true}}, agent(sent), evidence.AttackNotTried, "could not be heard"},
 		{"no answer of a listener that is deaf", probe.HostTCP, testbed{reachable: reachability{"udp4": true}}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackNotTried, "could not be heard"},
 		{"no answer", probe.HostTCP, testbed{reachable: heard}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackHeld, "no answer"},
-		{"not reported", probe.Mount, testbed{}, agent(), evidence.AttackNotTried, "said nothing"},
-		{"the container ended", probe.GuestSignals, testbed{}, &attacker{container: sandbox.Agent}, evidence.AttackGotOut, "container ended"},
+		{"not reported", "mount", testbed{}, agent(), evidence.AttackNotTried, "said nothing"},
+		{"the container ended", "guest-signals", testbed{}, &attacker{container: sandbox.Agent}, evidence.AttackGotOut, "container ended"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

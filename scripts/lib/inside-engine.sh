@@ -188,7 +188,7 @@ podman-*)
 	result doctor "$(tail -n 1 /tmp/doctor)"
 	run_examples
 	run=$(echo "$work"/examples/mcp-eval/.waza/runs/*)
-	missing=$(jq -r '.guarantees.missing // [] | join("; ")' "$run/run.json")
+	missing=$(jq -r '.guarantees.missing | join("; ")' "$run/run.json")
 	grep -q 'Isolated, with gaps' "$run/report.html" && gaps=yes || gaps=''
 	[ "${missing:+yes}" = "$gaps" ] || bad
 	result limits "${missing:-all enforced}"

@@ -1,9 +1,9 @@
-// Package attacks lists attacks by servers, agents and graders' programs. Each entry has
-// the promise that the attack tries to break, the defense that stops it, and how to detect
-// from outside whether it succeeded. The tests run every attack with the real executable on
-// a real engine, and again with the defense removed, where it must succeed: a suite in
-// which nothing could ever succeed would show nothing. Defenses are removed by constants of
-// package defence.
+// Package attacks tries attacks by servers, agents and graders' programs: those of the
+// certificate, which package probe lists, and its own. Each has the promise that the attack
+// tries to break, the defense that stops it, and how to detect from outside whether it
+// succeeded. The tests run every attack with the real executable on a real engine, and again
+// with the defense removed, where it must succeed: a suite in which nothing could ever
+// succeed would show nothing. Defenses are removed by constants of package defence.
 //
 // The attackers are the program in directory hostile and, as process 1 of a container,
 // package hostileguest. Package part holds what they share with this package.
@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // Role is the kind of program that attacks.
@@ -27,13 +28,10 @@ const (
 	Stranger Role = "stranger's file"
 )
 
-// Attack is one attack.
+// Attack is one attack, with how the suite carries it out and judges it.
 type Attack struct {
-	Name    string // in kebab-case, unique
-	As      Role
-	Goal    string // what it tries to do, as a phrase that follows "it tries to"
-	Promise Promise
-	Without Defence // defense without which the attack succeeds
+	probe.Attack
+	As Role
 
 	// In names another attack whose trial this one shares. If it is empty, the attack has a
 	// trial of its own, whose task has the attack's name.
@@ -66,7 +64,7 @@ type Alone struct {
 // All returns all attacks.
 func All() []Attack {
 	return slices.Concat(
-		probeAttacks(),
+		certificateAttacks(),
 		networkAttacks(),
 		kernelAttacks(),
 		fileAttacks(),
@@ -91,6 +89,11 @@ func All() []Attack {
 		hugeAttacks(),
 		checkAttacks(),
 	)
+}
+
+// entry describes an attack of the suite alone.
+func entry(name, goal string, promise probe.Promise, without probe.Defence) probe.Attack {
+	return probe.Attack{Name: name, Goal: goal, Promise: promise, Without: without}
 }
 
 // taskOf returns the task whose trial contains the attack.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
@@ -17,12 +18,14 @@ func awayAttacks() []Attack {
 	}
 	return []Attack{
 		{
-			Name: "redirect-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived, Tried: HasReport,
-			Goal: "make the runner send requests into its own network by a redirect (SSRF)", Task: by("redirect-elsewhere", "http"),
+			Attack: entry("redirect-elsewhere", "make the runner send requests into its own network by a redirect (SSRF)", probe.ByPolicy, oneOrigin),
+			As:     Agent, Won: Scene.Arrived, Tried: HasReport,
+			Task: by("redirect-elsewhere", "http"),
 		},
 		{
-			Name: "endpoint-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived,
-			Goal: "make the runner send requests into its own network by an endpoint event (SSRF)", Task: by("endpoint-elsewhere", "sse"),
+			Attack: entry("endpoint-elsewhere", "make the runner send requests into its own network by an endpoint event (SSRF)", probe.ByPolicy, oneOrigin),
+			As:     Agent, Won: Scene.Arrived,
+			Task: by("endpoint-elsewhere", "sse"),
 		},
 	}
 }
@@ -45,17 +48,16 @@ func floodingAttacks() []Attack {
 	// On a busy machine all responses may be partly held and none complete.
 	held := func(s Scene) bool { return heard(s) || s.Run.PeakRSS > 256<<20 }
 	return []Attack{{
-		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(),
-		Won: beyond(most), Tried: heard,
+		Attack: entry("nothing-but-values", "exhaust the runner's memory while grading, with a message of ten million keys", probe.OthersGoOn, fewValues),
+		As:     Agent, Won: beyond(most), Tried: heard,
 		Alone: &Alone{Eval: func(_ Ground, e *eval.Eval) { e.Config.Isolation.Agent.Memory = "512m" }},
-		Goal:  "exhaust the runner's memory while grading, with a message of ten million keys",
 		Task: func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{"left": g.looseServer()}
 			t.Graders = []eval.Grader{{Type: "mcp_compliance", Name: "graded", Config: forbids("left")}}
 		},
 	}, {
-		Name: part.SlowReader, As: Agent, Promise: OthersGoOn, Without: boundedMemory(), Won: beyond(mostHeld), Tried: held, Alone: &Alone{},
-		Goal: "exhaust the runner's memory with 90 parallel large responses that it does not read",
+		Attack: entry(part.SlowReader, "exhaust the runner's memory with 90 parallel large responses that it does not read", probe.OthersGoOn, boundedMemory),
+		As:     Agent, Won: beyond(mostHeld), Tried: held, Alone: &Alone{},
 		Task: func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{}
 			for _, name := range part.Talkers() {

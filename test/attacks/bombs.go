@@ -6,14 +6,15 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
 // usesUp returns an attack that uses up a resource that the kernel limits per user.
 func usesUp(name, what string) Attack {
 	a := Attack{
-		Name: name, In: part.UsesUp, As: Both, Promise: OthersGoOn, Without: ownUsers(), Won: SaidSo, Tried: HasReport,
-		Goal: "leave a server in another container without " + what + ", which the kernel limits per user",
+		Attack: entry(name, "leave a server in another container without "+what+", which the kernel limits per user", probe.OthersGoOn, probe.OwnUsers),
+		In:     part.UsesUp, As: Both, Won: SaidSo, Tried: HasReport,
 	}
 	if name == part.UsesUp {
 		a.In = ""
@@ -24,10 +25,10 @@ func usesUp(name, what string) Attack {
 // bombAttacks returns the attacks that exceed the resource limits.
 func bombAttacks() []Attack {
 	const first = "fork-bomb"
-	within := func(name, tries string, without Defence) Attack {
-		return Attack{Name: name, In: first, As: Agent, Promise: OthersGoOn, Goal: tries, Without: without, Won: SaidSo, Tried: HasReport}
+	within := func(name, tries string, without probe.Defence) Attack {
+		return Attack{Attack: entry(name, tries, probe.OthersGoOn, without), In: first, As: Agent, Won: SaidSo, Tried: HasReport}
 	}
-	fork := within(first, "run more processes than its container may", someProcesses())
+	fork := within(first, "run more processes than its container may", someProcesses)
 	fork.In, fork.Won = "", func(s Scene) (bool, string) {
 		used := s.used(sandbox.Agent)
 		if used.Pids == nil {
@@ -39,7 +40,7 @@ func bombAttacks() []Attack {
 		refused := s.used(sandbox.Agent).ForksRefused
 		return refused != nil && *refused > 0
 	}
-	memory := within("memory-bomb", "use more memory than its container may", someMemory())
+	memory := within("memory-bomb", "use more memory than its container may", someMemory)
 	memory.Won = func(s Scene) (bool, string) {
 		used := s.used(sandbox.Agent)
 		if used.Memory == nil {
@@ -51,11 +52,11 @@ func bombAttacks() []Attack {
 	memory.Tried = func(s Scene) bool { kills := s.used(sandbox.Agent).OOMKills; return kills != nil && *kills > 0 }
 	return []Attack{
 		fork, memory,
-		within("thread-bomb", "run more threads than its container may", someProcesses()),
-		within("sysv-memory-bomb", "use more memory than its container may, in System V segments", someMemory()),
-		within("descriptor-bomb", "open more files than a process may", someFiles()),
-		within("keyring-bomb", "fill the kernel's keyrings, which all containers share", filter()),
-		within("message-queue-bomb", "fill the kernel's memory with message queues", kept("the kernel's limit of message queues",
+		within("thread-bomb", "run more threads than its container may", someProcesses),
+		within("sysv-memory-bomb", "use more memory than its container may, in System V segments", someMemory),
+		within("descriptor-bomb", "open more files than a process may", someFiles),
+		within("keyring-bomb", "fill the kernel's keyrings, which all containers share", probe.SeccompFilter),
+		within("message-queue-bomb", "fill the kernel's memory with message queues", probe.Kept("the kernel's limit of message queues",
 			"the kernel allows a user so many bytes of them")),
 		usesUp(part.UsesUp, "watchers of files (inotify)"),
 		usesUp("uses-up-queues", "room for queues of messages"),
@@ -63,8 +64,8 @@ func bombAttacks() []Attack {
 		usesUp("uses-up-descriptors", "descriptors on their way through sockets"),
 		usesUp("uses-up-pipes", "room in pipes"),
 		{
-			Name: "cpu-hog", As: Server, Promise: OthersGoOn, Goal: "use more CPU time than its container may, and starve its neighbours",
-			Without: someCPU(), Tried: HasReport,
+			Attack: entry("cpu-hog", "use more CPU time than its container may, and starve its neighbours", probe.OthersGoOn, someCPU),
+			As:     Server, Tried: HasReport,
 			Task: func(_ Ground, t *eval.Task) {
 				t.MCPServers[evil].CPUs = 0.1
 			},
@@ -77,16 +78,16 @@ func bombAttacks() []Attack {
 			},
 		},
 		{
-			Name: "agent-output-flood", As: Agent, Promise: OthersGoOn, Goal: "fill the host's disk with an endless line of output",
-			Without: someOutput(), Tried: agentErred,
+			Attack: entry("agent-output-flood", "fill the host's disk with an endless line of output", probe.OthersGoOn, someOutput),
+			As:     Agent, Tried: agentErred,
 			Won: func(s Scene) (bool, string) {
 				size := s.sizeOf(evidence.StdoutFile)
 				return size > part.AgentOutput, fmt.Sprintf("%d bytes are kept", size)
 			},
 		},
 		{
-			Name: "server-stderr-flood", As: Server, Promise: OthersGoOn, Goal: "fill the host's disk with an endless line on stderr",
-			Without: someStderr(),
+			Attack: entry("server-stderr-flood", "fill the host's disk with an endless line on stderr", probe.OthersGoOn, someStderr),
+			As:     Server,
 			Won: func(s Scene) (bool, string) {
 				size := s.sizeOf("servers/" + evil + ".stderr")
 				return size > part.ServerStderr, fmt.Sprintf("%d bytes are kept", size)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
@@ -34,8 +35,8 @@ func checkAttacks() []Attack {
 	}
 	return []Attack{
 		{
-			Name: first, As: Grader, Promise: FairVerdict, Without: exitCodeCounts(), Won: verdictOf(first), Tried: ran(first),
-			Goal: "pass by output in the format of waza's records, while exiting with an error",
+			Attack: entry(first, "pass by output in the format of waza's records, while exiting with an error", probe.FairVerdict, exitCodeCounts),
+			As:     Grader, Won: verdictOf(first), Tried: ran(first),
 			Task: func(g Ground, t *eval.Task) {
 				t.Graders = nil
 				for _, name := range []string{first, plants, part.Finds, eats, leaves} {
@@ -44,25 +45,25 @@ func checkAttacks() []Attack {
 			},
 		},
 		{
-			Name: part.LeadsOut, As: Agent, Promise: HostHolds, Without: confinedTar(), Won: leadsOut, Tried: collected("../home/agent/" + part.Planted),
-			Goal:  "write files outside the workspace by absolute names, .. or symlinks in a tar, from a guest that it took over",
+			Attack: entry(part.LeadsOut, "write files outside the workspace by absolute names, .. or symlinks in a tar, from a guest that it took over", probe.HostHolds, confinedTar),
+			As:     Agent, Won: leadsOut, Tried: collected("../home/agent/" + part.Planted),
 			Alone: &Alone{Hostile: true},
 			Task: func(g Ground, t *eval.Task) {
 				t.Graders = []eval.Grader{g.Program(part.Finds, part.Finds)}
 			},
 		},
 		{
-			Name: plants, In: first, As: Grader, Promise: FairVerdict, Without: frozenWorkspace(), Won: verdictOf(part.Finds), Tried: ran(plants),
-			Goal: "change what a later grader's program sees",
+			Attack: entry(plants, "change what a later grader's program sees", probe.FairVerdict, frozenWorkspace),
+			In:     first, As: Grader, Won: verdictOf(part.Finds), Tried: ran(plants),
 		},
 		{
-			Name: eats, In: first, As: Grader, Promise: FairVerdict, Without: noPassOutOfMemory(), Won: verdictOf(eats), Tried: ran(eats),
-			Goal: "pass by exiting with 0 although the kernel killed the check for its memory",
+			Attack: entry(eats, "pass by exiting with 0 although the kernel killed the check for its memory", probe.FairVerdict, noPassOutOfMemory),
+			In:     first, As: Grader, Won: verdictOf(eats), Tried: ran(eats),
 		},
 		{
-			Name: leaves, In: first, As: Grader, Promise: NothingLeft, Tried: ran(leaves),
-			Goal:    "leave programs running after it has exited",
-			Without: kept("containers are removed after their program", "the container is removed after its program, and all its processes end with process 1"),
+			Attack: entry(leaves, "leave programs running after it has exited", probe.NothingLeft,
+				probe.Kept("containers are removed after their program", "the container is removed after its program, and all its processes end with process 1")),
+			In: first, As: Grader, Tried: ran(leaves),
 			Won: func(s Scene) (bool, string) {
 				for _, left := range s.Run.Left {
 					if strings.Contains(left, first) {

@@ -29,13 +29,13 @@ import (
 // openNodes are the attacks that the nodes of the tests' cluster let through, whatever a pod asks
 // for: their containerd lets programs open vsock sockets and set up io_uring, and their kernel does
 // not count buffers of TCP connections.
-var openNodes = []string{probe.Vsock, probe.IOUring, probe.MemoryTCP}
+var openNodes = []string{"vsock", "io-uring", "memory-tcp"}
 
 // clusterAttacks are the attacks on networks and walls, and those that go on when they should have
 // ended. Whether the others succeed does not depend on the engine. Pods have no address on a
 // network of trials, which trial-to-trial looks through; other pods are tried all the same.
 func clusterAttacks() []Attack {
-	all := slices.DeleteFunc(slices.Concat(probeAttacks(), networkAttacks(), outlivingAttacks()), func(a Attack) bool {
+	all := slices.DeleteFunc(slices.Concat(certificateAttacks(), networkAttacks(), outlivingAttacks()), func(a Attack) bool {
 		return slices.Contains(openNodes, a.Name) || a.Name == part.TrialToTrial
 	})
 	all[slices.IndexFunc(all, func(a Attack) bool { return a.As == Grader })].Won = gotOutOfGrader(openNodes...)
@@ -52,7 +52,7 @@ func TestAttacksOnEngine(t *testing.T) {
 	if sharesOwner(t) {
 		bombs = slices.DeleteFunc(bombs, func(a Attack) bool { return slices.Contains(ofOwner, a.Name) })
 	}
-	all := slices.Concat(probeAttacks(), networkAttacks(), outlivingAttacks(), bombs, fills)
+	all := slices.Concat(certificateAttacks(), networkAttacks(), outlivingAttacks(), bombs, fills)
 	sum := s.carryOut(t, all, 1, func(Attack) string { return s.waza })
 	s.figure("attacks tried %d, succeeded %d", sum.tried, sum.succeeded)
 }
@@ -169,14 +169,14 @@ func TestControlsOnCluster(t *testing.T) {
 	kubetest.Require(t)
 	t.Parallel()
 	all := builds()
-	guest, err := all[slices.IndexFunc(all, func(b build) bool { return b.name == guestBuild })].make(t)
+	guest, err := all[slices.IndexFunc(all, func(b build) bool { return b.name == probe.GuestBuild })].make(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	weak := slices.Sorted(maps.Keys(byName(probeAttacks())))
+	weak := slices.Sorted(maps.Keys(byName(certificateAttacks())))
 	s := newClusterStage(t, guest, kube.Settings{Namespace: "waza-attacks-open"}, weak)
 	var attacks []Attack
-	for _, name := range []string{probe.HostTCP, probe.BridgeTCP, probe.HostUDP, probe.DNSHost, probe.GuestMemory, probe.GuestPtrace, "outlive-agent"} {
+	for _, name := range []string{probe.HostTCP, "bridge-tcp", "host-udp", "dns-host", "guest-memory", "guest-ptrace", "outlive-agent"} {
 		attacks = append(attacks, byName(clusterAttacks())[name])
 	}
 	shown := s.show(t, s.waza, attacks)

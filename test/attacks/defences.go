@@ -1,245 +1,128 @@
 package attacks
 
+import "github.com/waza-isolate/waza/sandbox/probe"
+
 // Networks, names and container isolation.
 
-func filter() Defence {
-	return without(openBuild, "the seccomp filter", "SeccompFilter", "CheckedWalls")
-}
-
-func noHostAddress() Defence {
-	return without(openBuild, "no address of the host on a task network", "NoHostAddress", "CheckedWalls")
-}
-
-func filterAndNoHost() Defence {
-	return without(openBuild, "the seccomp filter, and no address of the host on a task network", "SeccompFilter", "NoHostAddress", "CheckedWalls")
-}
-
-func noIPv6() Defence {
-	return without(openBuild, "no IPv6 on task networks", "NoIPv6", "CheckedWalls")
-}
-
-func checkedWalls() Defence {
-	return without(openBuild, "each container is checked for its walls", "CheckedWalls")
-}
-
-func knownNames() Defence {
-	return without(openBuild, "only names of the trial are resolved", "NamesOfTrial")
-}
-
-func unknownNames() Defence {
-	return without(openBuild, "NXDOMAIN for every other name", "UnknownNamesRefused")
-}
-
-func serversStandAlone() Defence {
-	return without(openBuild, "no network for servers", "NoNetworkForServers", "CheckedWalls")
-}
-
-func oneServerPort() Defence {
-	return without(openBuild, "one port for all servers", "OneServerPort")
-}
-
-func graderAlone() Defence {
-	return without(openBuild, "no network for graders' programs", "NoNetworkForPrograms", "NoHostAddress", "CheckedWalls")
-}
-
-func emptyEnvironment() Defence {
-	return without(openBuild, "nothing of the runner's environment in containers", "EmptyEnvironment")
-}
-
-func privileges() Defence {
-	return without(rootBuild, "a non-root user without capabilities, and the seccomp filter", "Unprivileged", "SeccompFilter", "CheckedWalls")
-}
-
-func writableRoot() Defence {
-	return without(rootBuild, "a read-only root", "ReadOnlyRoot", "Unprivileged", "SeccompFilter", "CheckedWalls")
-}
-
-func ownFiles() Defence {
-	return without(openBuild, "no file is shared between containers", "OwnFiles")
-}
-
-func ownUsers() Defence {
-	return without(openBuild, "a separate user for each container", "OwnUsers")
-}
-
-func smallBuffers() Defence {
-	return without(laxBuild, "small socket buffers", "SmallTCPBuffers")
-}
-
-func noFilters() Defence {
-	return without(rootBuild, "programs cannot add filters of system calls", "NoFilters", "SeccompFilter")
-}
-
-func noCoreDumps() Defence {
-	return without(rootBuild, "programs cannot change their limit of core dumps", "NoCoreDumps")
-}
-
-func hiddenNames() Defence {
-	return without(rootBuild, "names of the host are hidden", "HiddenNames", "Unprivileged")
-}
-
-func nothingOfTheHost() Defence {
-	return without(rootBuild, "nothing of the host in a container", "NothingOfTheHost", "Unprivileged", "SeccompFilter", "CheckedWalls")
-}
+var (
+	checkedWalls      = probe.Without(probe.OpenBuild, "each container is checked for its walls", "CheckedWalls")
+	unknownNames      = probe.Without(probe.OpenBuild, "NXDOMAIN for every other name", "UnknownNamesRefused")
+	serversStandAlone = probe.Without(probe.OpenBuild, "no network for servers", "NoNetworkForServers", "CheckedWalls")
+	oneServerPort     = probe.Without(probe.OpenBuild, "one port for all servers", "OneServerPort")
+	graderAlone       = probe.Without(probe.OpenBuild, "no network for graders' programs", "NoNetworkForPrograms", "NoHostAddress", "CheckedWalls")
+	noCoreDumps       = probe.Without(probe.RootBuild, "programs cannot change their limit of core dumps", "NoCoreDumps")
+	hiddenNames       = probe.Without(probe.RootBuild, "names of the host are hidden", "HiddenNames", "Unprivileged")
+)
 
 // Process 1, and the end of containers.
 
-func undumpable() Defence {
-	return without(guestBuild, "process 1 is not dumpable", "Undumpable")
-}
-
-// undumpableAndFilter is a pair of defenses against what the filter alone would stop too.
-func undumpableAndFilter() Defence {
-	return without(guestBuild, "the seccomp filter, and process 1 that cannot be dumped", "Undumpable", "SeccompFilter", "CheckedWalls")
-}
-
-func takenInSignals() Defence {
-	return without(leakyBuild, "process 1 catches and ignores signals", "SignalsTakenIn")
-}
-
-func soleProgram() Defence {
-	return without(guestBuild, "nothing outlives the agent in its container", "SoleProgram")
-}
-
-func killing() Defence {
-	return without(guestBuild, "SIGKILL after SIGTERM", "KilledAgents")
-}
-
-func ending() Defence {
-	return without(guestBuild, "containers end when the runner closes their stdin", "EndingContainers")
-}
-
-func guarded() Defence {
-	return without(wireBuild, "a guard before the mux", "MuxGuard")
-}
+var (
+	// undumpableAndFilter is a pair of defenses against what the filter alone would stop too.
+	undumpableAndFilter = probe.Without(probe.GuestBuild, "the seccomp filter, and process 1 that cannot be dumped", "Undumpable", "SeccompFilter", "CheckedWalls")
+	soleProgram         = probe.Without(probe.GuestBuild, "nothing outlives the agent in its container", "SoleProgram")
+	killing             = probe.Without(probe.GuestBuild, "SIGKILL after SIGTERM", "KilledAgents")
+	ending              = probe.Without(probe.GuestBuild, "containers end when the runner closes their stdin", "EndingContainers")
+	guarded             = probe.Without(probe.WireBuild, "a guard before the mux", "MuxGuard")
+)
 
 // Limits.
 
-func fewConnections() Defence {
-	return without(wireBuild, "a limit of connections of the agent", "FewConnections")
-}
-
-func sizedDirectories() Defence {
-	return without(laxBuild, "a size limit of writable directories", "SizedDirectories")
-}
-
-func fewFiles() Defence {
-	return without(laxBuild, "a limit of files", "FewFiles")
-}
-
-func sharedMemory() Defence {
-	return without(laxBuild, "a size limit of /dev/shm", "SizedSharedMemory")
-}
-
-func someProcesses() Defence {
-	return without(laxBuild, "a limit of processes", "FewProcesses")
-}
-
-func someMemory() Defence {
-	return without(laxBuild, "a limit of memory", "BoundedMemory")
-}
-
-func someFiles() Defence {
-	return without(laxBuild, "a limit of open files", "FewOpenFiles")
-}
-
-func someCPU() Defence {
-	return without(laxBuild, "a limit of processors", "BoundedCPU")
-}
-
-func someOutput() Defence {
-	return without(laxBuild, "a limit of the agent's output", "BoundedOutput")
-}
-
-func someStderr() Defence {
-	return without(laxBuild, "a limit of servers' stderr", "BoundedStderr")
-}
-
-func boundedTree() Defence {
-	return without(laxBuild, "a limit of what is collected", "BoundedTrees")
-}
+var (
+	fewConnections   = probe.Without(probe.WireBuild, "a limit of connections of the agent", "FewConnections")
+	sizedDirectories = probe.Without(probe.LaxBuild, "a size limit of writable directories", "SizedDirectories")
+	fewFiles         = probe.Without(probe.LaxBuild, "a limit of files", "FewFiles")
+	sharedMemory     = probe.Without(probe.LaxBuild, "a size limit of /dev/shm", "SizedSharedMemory")
+	someProcesses    = probe.Without(probe.LaxBuild, "a limit of processes", "FewProcesses")
+	someMemory       = probe.Without(probe.LaxBuild, "a limit of memory", "BoundedMemory")
+	someFiles        = probe.Without(probe.LaxBuild, "a limit of open files", "FewOpenFiles")
+	someCPU          = probe.Without(probe.LaxBuild, "a limit of processors", "BoundedCPU")
+	someOutput       = probe.Without(probe.LaxBuild, "a limit of the agent's output", "BoundedOutput")
+	someStderr       = probe.Without(probe.LaxBuild, "a limit of servers' stderr", "BoundedStderr")
+	boundedTree      = probe.Without(probe.LaxBuild, "a limit of what is collected", "BoundedTrees")
+)
 
 // File trees and graders' programs.
 
-func linksUnfollowed() Defence {
-	return without(laxBuild, "graders do not follow symlinks in the workspace", "LinksUnfollowed")
-}
-
-func linksAsLinks() Defence {
-	return without(laxBuild, "symlinks are collected as symlinks", "LinksAsLinks")
-}
-
-func rightsDropped() Defence {
-	return without(laxBuild, "setuid bits are dropped when files are copied", "PlainRights")
-}
-
-func everyDirectory() Defence {
-	return without(laxBuild, "directories may have any name", "EveryName")
-}
-
-func rightsRestored() Defence {
-	return without(laxBuild, "closed directories are opened to collect them", "RestoredRights")
-}
-
-func restRead() Defence {
-	return without(guestBuild, "what cannot be read hides nothing else", "ReadableRest")
-}
-
-func lossesBlamed() Defence {
-	return without(laxBuild, "evidence that the agent spoilt is its fault", "BlamedLosses")
-}
-
-func fewLevels() Defence {
-	return without(laxBuild, "a limit of nested directories", "FewLevels")
-}
-
-func pipesUnopened() Defence {
-	return without(laxBuild, "pipes are listed, not opened", "UnopenedPipes")
-}
-
-func confinedTar() Defence {
-	return without(wireBuild, "extraction that cannot leave its directory", "ConfinedTrees")
-}
-
-func exitCodeCounts() Defence {
-	return without(laxBuild, "the exit code of graders' programs", "ExitCodesCount")
-}
-
-func noPassOutOfMemory() Defence {
-	return without(laxBuild, "a program that ran out of memory does not pass", "NoPassOutOfMemory")
-}
-
-func frozenWorkspace() Defence {
-	return without(laxBuild, "each program gets the workspace as it was collected", "FrozenWorkspace")
-}
+var (
+	linksUnfollowed   = probe.Without(probe.LaxBuild, "graders do not follow symlinks in the workspace", "LinksUnfollowed")
+	linksAsLinks      = probe.Without(probe.LaxBuild, "symlinks are collected as symlinks", "LinksAsLinks")
+	rightsDropped     = probe.Without(probe.LaxBuild, "setuid bits are dropped when files are copied", "PlainRights")
+	everyDirectory    = probe.Without(probe.LaxBuild, "directories may have any name", "EveryName")
+	rightsRestored    = probe.Without(probe.LaxBuild, "closed directories are opened to collect them", "RestoredRights")
+	restRead          = probe.Without(probe.GuestBuild, "what cannot be read hides nothing else", "ReadableRest")
+	lossesBlamed      = probe.Without(probe.LaxBuild, "evidence that the agent spoilt is its fault", "BlamedLosses")
+	fewLevels         = probe.Without(probe.LaxBuild, "a limit of nested directories", "FewLevels")
+	pipesUnopened     = probe.Without(probe.LaxBuild, "pipes are listed, not opened", "UnopenedPipes")
+	confinedTar       = probe.Without(probe.WireBuild, "extraction that cannot leave its directory", "ConfinedTrees")
+	exitCodeCounts    = probe.Without(probe.LaxBuild, "the exit code of graders' programs", "ExitCodesCount")
+	noPassOutOfMemory = probe.Without(probe.LaxBuild, "a program that ran out of memory does not pass", "NoPassOutOfMemory")
+	frozenWorkspace   = probe.Without(probe.LaxBuild, "each program gets the workspace as it was collected", "FrozenWorkspace")
+)
 
 // Egress and secrets.
 
-func egressPolicy() Defence {
-	return without(leakyBuild, "the egress policy", "EgressPolicy")
-}
+var (
+	egressPolicy   = probe.Without(probe.LeakyBuild, "the egress policy", "EgressPolicy")
+	tunnelsAsNamed = probe.Without(probe.LeakyBuild, "the SNI must name the host of the tunnel", "TunnelsAsNamed")
+	// hostsAsConnected is a pair of defenses, one behind the other.
+	hostsAsConnected = probe.Without(probe.LeakyBuild, "the Host header must name the connected host, and the egress policy", "HostsAsConnected", "EgressPolicy")
+	namedFiles       = probe.Without(probe.LeakyBuild, "files that the command line does not name are asked about", "NamedFiles")
+	offline          = probe.Without(probe.LeakyBuild, "what is about to fetch asks whether it may", "Offline")
+	onlySpans        = probe.Without(probe.LeakyBuild, "only recorded spans tell where a secret was removed", "OnlySpans")
+	redaction        = probe.Without(probe.LeakyBuild, "secrets are redacted from everything written", "Redaction")
+)
 
-func tunnelsAsNamed() Defence {
-	return without(leakyBuild, "the SNI must name the host of the tunnel", "TunnelsAsNamed")
-}
+// Messages.
 
-// hostsAsConnected is a pair of defenses, one behind the other.
-func hostsAsConnected() Defence {
-	return without(leakyBuild, "the Host header must name the connected host, and the egress policy", "HostsAsConnected", "EgressPolicy")
-}
+var (
+	recording          = probe.Without(probe.GuestBuild, "all frames are recorded", "RecordedFrames")
+	recorded           = probe.Without(probe.LeakyBuild, "messages of the agent are recorded before they are forwarded", "RecordedRequests")
+	oneMeaning         = probe.Without(probe.WireBuild, "a gap for every message that can be read in two ways", "OneMeaning")
+	foldedKeys         = probe.Without(probe.WireBuild, "a gap for every key that can be mistaken for another", "FoldedKeys")
+	fewValues          = probe.Without(probe.WireBuild, "a limit of values in a message", "FewValues")
+	filtered           = probe.Without(probe.WireBuild, "calls of hidden tools are refused", "HiddenTools")
+	filteredHeaders    = probe.Without(probe.WireBuild, "calls of hidden tools by headers are refused", "HiddenInHeaders")
+	oneCharset         = probe.Without(probe.WireBuild, "requests are UTF-8", "OneCharset")
+	noEncoding         = probe.Without(probe.WireBuild, "requests are not compressed", "NoEncoding")
+	goHTTP             = probe.Kept("requests are parsed by Go's net/http and written anew", "waza does not parse headers or chunks itself; what net/http refuses reaches no server")
+	noModel            = probe.Kept("model requests only go to paths below the provider's URL", "tests of model/gateway try these paths and more; this suite has only servers")
+	countedFrames      = probe.Without(probe.WireBuild, "limits on what a server sends", "CountedMessages")
+	shortLines         = probe.Without(probe.WireBuild, "a server is stopped for a line that is too long", "ShortLines")
+	typedIDs           = probe.Without(probe.WireBuild, "ids of different types are different ids", "TypedIDs")
+	firstAnswer        = probe.Without(probe.WireBuild, "the first answer counts", "FirstAnswer")
+	conversationsApart = probe.Without(probe.WireBuild, "a response only answers its own session", "OwnConversation")
+	inOrder            = probe.Kept("a response only answers an earlier request", "there is no code to disable: frames are read in order, and a response without a request is not kept")
+	agentsAnswers      = probe.Without(probe.WireBuild, "the agent's responses do not answer its own requests", "OwnAnswers")
+	cancelled          = probe.Without(probe.WireBuild, "a cancelled request stays cancelled", "Cancellation")
+	timed              = probe.Without(probe.WireBuild, "a time limit for requests", "Timeouts")
+	compared           = probe.Without(probe.WireBuild, "tool lists are compared", "ComparedTools")
+	oneOrigin          = probe.Without(probe.WireBuild, "requests to a remote server stay on its origin", "OneOrigin")
+	boundedMemory      = probe.Kept("a limit of bytes in messages held in memory", "without the limit, the amount depends on the load of the machine; tests of mcp/proxy have responses that nobody reads")
+	headersInTime      = probe.Without(probe.WireBuild, "a time limit for request headers", "HeaderTimeout")
+)
 
-func namedFiles() Defence {
-	return without(leakyBuild, "files that the command line does not name are asked about", "NamedFiles")
-}
+// Text that is shown.
 
-func offline() Defence {
-	return without(leakyBuild, "what is about to fetch asks whether it may", "Offline")
-}
+var (
+	plainText        = probe.Kept("control characters are escaped", "tests of internal/text show what is left of each character")
+	setIn            = probe.Kept("foreign lines are indented", "golden files of cmd/waza have what waza show prints")
+	clippedTexts     = probe.Kept("long texts are cut on terminals", "golden files of cmd/waza have what waza show prints of long texts")
+	visibleText      = probe.Kept("invisible characters are escaped", "tests of internal/text show how each invisible character is written")
+	plainOutput      = probe.Kept("all output of a command passes one writer", "tests of internal/text show what passes the writer")
+	escapedPages     = probe.Kept("pages by html/template", "tests of report and test/pages write and open pages with hostile texts")
+	policyAndEscapes = probe.Kept("a Content-Security-Policy, behind pages by html/template", "either alone keeps scripts from running, as tests of report and test/pages show")
+	noAddresses      = probe.Kept("no foreign text in URLs", "no page builds a URL from foreign text, so there is no code to disable")
+	noAttributes     = probe.Kept("no foreign text in attributes", "no page puts foreign text into an attribute, where html/template would quote it")
+	boundedPages     = probe.Kept("limits on what a page shows of a trial", "tests of report show how large the page of a trial can be")
+	escapedXML       = probe.Kept("JUnit files by encoding/xml", "tests of report/junit read what is written with hostile texts")
+	escapedMarkdown  = probe.Kept("everything that Markdown, HTML or GitHub interprets is escaped", "tests of report/github show what hostile texts become")
+	servedAsText     = probe.Kept("files are served only as plain text", "tests of serve show the type that each file is served as")
+)
 
-func onlySpans() Defence {
-	return without(leakyBuild, "only recorded spans tell where a secret was removed", "OnlySpans")
-}
+// The gateway to models.
 
-func redaction() Defence {
-	return without(leakyBuild, "secrets are redacted from everything written", "Redaction")
-}
+var (
+	knownParts    = probe.Without(probe.LeakyBuild, "only models' turns, counts of tokens and lists of models are passed on to a provider", "KnownParts")
+	knownHeaders  = probe.Without(probe.LeakyBuild, "only known headers and parameters pass between agent and provider", "KnownHeaders")
+	countedAsking = probe.Without(probe.LeakyBuild, "what a request asks for counts until its answer says what it took", "CountedAsking")
+)

@@ -27,12 +27,14 @@ type Ground struct {
 	Image string // image of the hostile program
 	Aims  string // [probe.Aims] as JSON
 	Away  string // URL of the hostile remote servers, up to the run's nonce
+	// Alone leaves out the harmless trials between those of the attacks.
+	Alone bool
 	// Where changes the eval for the engine that it runs on; nil leaves it as it is.
 	Where func(*eval.Eval)
 }
 
 // writeEval writes an eval into dir whose tasks are the trials of the attacks, with
-// harmless neighbors between them. It returns the tasks of the neighbors.
+// harmless neighbors between them if g is not alone. It returns the tasks of the neighbors.
 func (g Ground) writeEval(dir string, attacks []Attack) (neighbours []string, err error) {
 	e := g.eval()
 	if g.Where != nil {
@@ -46,7 +48,7 @@ func (g Ground) writeEval(dir string, attacks []Attack) (neighbours []string, er
 		if a.In != "" {
 			continue
 		}
-		if len(tasks)%(perNeighbour+1) == 0 {
+		if !g.Alone && len(tasks)%(perNeighbour+1) == 0 {
 			neighbours = append(neighbours, fmt.Sprintf("neighbour-%d", len(neighbours)+1))
 			tasks = append(tasks, neighbour(neighbours[len(neighbours)-1]))
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // foundAttacks returns the attacks by files of a stranger's directory: those that a command finds and the
@@ -19,7 +21,8 @@ import (
 func foundAttacks() []Attack {
 	by := func(name, goal, file, content string, args ...string) Attack {
 		return Attack{
-			Name: name, As: Stranger, Promise: NamedAlone, In: "secret-spread", Without: namedFiles(), Goal: goal,
+			Attack: entry(name, goal, probe.NamedAlone, namedFiles),
+			As:     Stranger, In: "secret-spread",
 			Won: func(s Scene) (bool, string) {
 				const canary = "a-value-0f-The-envir0nment"
 				return s.Run.inPlace(file, content, canary, args)
@@ -28,7 +31,8 @@ func foundAttacks() []Attack {
 	}
 	fetched := func(name, goal, content string) Attack {
 		return Attack{
-			Name: name, As: Stranger, Promise: NoneFetched, In: "secret-spread", Without: offline(), Goal: goal,
+			Attack: entry(name, goal, probe.NoneFetched, offline),
+			As:     Stranger, In: "secret-spread",
 			Won: func(s Scene) (bool, string) {
 				return s.Run.inPlace("eval.yaml", content, "", []string{"run", "--isolate", "--offline", "eval.yaml"})
 			},

@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
@@ -17,19 +18,19 @@ import (
 func frontingAttacks() []Attack {
 	return []Attack{
 		{
-			Name: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: egressPolicy(), Won: Scene.Arrived, Tried: HasReport,
-			Goal:  "reach the host through the agent's egress proxy, which allows another host",
+			Attack: entry(part.EgressByAgent, "reach the host through the agent's egress proxy, which allows another host", probe.ByPolicy, egressPolicy),
+			As:     Agent, Won: Scene.Arrived, Tried: HasReport,
 			Alone: &Alone{Eval: allowOne},
 		},
 		{
-			Name: part.OtherSNI, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: tunnelsAsNamed(), Tried: HasReport,
-			Goal: "name another host in the SNI of a tunnel to an allowed host (domain fronting)",
-			Won:  carried(part.Allowed, 443),
+			Attack: entry(part.OtherSNI, "name another host in the SNI of a tunnel to an allowed host (domain fronting)", probe.ByPolicy, tunnelsAsNamed),
+			In:     part.EgressByAgent, As: Agent, Tried: HasReport,
+			Won: carried(part.Allowed, 443),
 		},
 		{
-			Name: part.OtherHost, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: hostsAsConnected(), Tried: HasReport,
-			Goal: "name the host's address in the Host header of a request to an allowed host (domain fronting)",
-			Won:  carriedElsewhere,
+			Attack: entry(part.OtherHost, "name the host's address in the Host header of a request to an allowed host (domain fronting)", probe.ByPolicy, hostsAsConnected),
+			In:     part.EgressByAgent, As: Agent, Tried: HasReport,
+			Won: carriedElsewhere,
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
@@ -28,10 +29,10 @@ func unfiltered(create []byte) []byte {
 // recorded for them.
 func guaranteeAttacks() []Attack {
 	return []Attack{{
-		Name: part.Unfiltered, As: Server, Promise: CalledRight, Won: calledFiltered,
-		Goal:    "run without a seccomp filter, on an engine that omits it, in a trial whose record claims one",
-		Without: checkedWalls(), Alone: &Alone{Engine: unfiltered},
-		Task: func(_ Ground, t *eval.Task) { t.MCPServers[evil].Pids = unfilteredPids },
+		Attack: entry(part.Unfiltered, "run without a seccomp filter, on an engine that omits it, in a trial whose record claims one", probe.CalledRight, checkedWalls),
+		As:     Server, Won: calledFiltered,
+		Alone: &Alone{Engine: unfiltered},
+		Task:  func(_ Ground, t *eval.Task) { t.MCPServers[evil].Pids = unfilteredPids },
 	}}
 }
 

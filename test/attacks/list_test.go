@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // The list holds together: names, promises and defences.
@@ -14,13 +16,13 @@ func TestList(t *testing.T) {
 	kebab := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	all := All()
 	seen := map[string]bool{}
-	defences := map[string]Defence{}
+	defences := map[string]probe.Defence{}
 	for _, a := range all {
 		if !kebab.MatchString(a.Name) || seen[a.Name] {
 			t.Errorf("%q is no name, or is taken", a.Name)
 		}
 		seen[a.Name] = true
-		if a.Goal == "" || a.Won == nil || !slices.Contains(Promises(), a.Promise) {
+		if a.Goal == "" || a.Won == nil || !slices.Contains(probe.Promises(), a.Promise) {
 			t.Errorf("%s: something is missing: %+v", a.Name, a)
 		}
 		if a.In != "" && !slices.ContainsFunc(all, func(b Attack) bool { return b.Name == a.In && b.In == "" && a.Alone == nil }) {
@@ -35,7 +37,7 @@ func TestList(t *testing.T) {
 		}
 		defences[d.Name] = d
 	}
-	for _, p := range Promises() {
+	for _, p := range probe.Promises() {
 		if !slices.ContainsFunc(all, func(a Attack) bool { return a.Promise == p }) {
 			t.Errorf("nothing attacks the promise %q", p)
 		}

@@ -6,41 +6,35 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
 // networkAttacks returns the attacks that look for other containers, in addition to those
 // of the probe.
 func networkAttacks() []Attack {
-	stands := Attack{As: Both, Promise: NoRoute, Without: serversStandAlone(), Won: SaidSo, Tried: HasReport, In: part.Reaching}
-	as := func(a Attack, name string, role Role, tries string) Attack {
-		a.Name, a.As, a.Goal = name, role, tries
-		if name == a.In {
-			a.In, a.As, a.Task = "", Both, besideCalm // the trial of all others
-		}
-		return a
+	from := func(role Role, described probe.Attack) Attack {
+		return Attack{Attack: described, As: role, In: part.Reaching, Won: SaidSo, Tried: HasReport}
 	}
-	between := stands
-	between.Without = kept("a network for each trial", "the engine separates its networks; tests of containers put two trials on one network")
-	ports := stands
-	ports.Promise, ports.Without = AllRecorded, oneServerPort()
+	reaching := from(Both, entry(part.Reaching, "connect to a server directly, bypassing the runner, at every address of its network and by name", probe.NoRoute, serversStandAlone))
+	reaching.In, reaching.Task = "", besideCalm // the trial of all others
 	return []Attack{
-		as(stands, part.Reaching, Agent, "connect to a server directly, bypassing the runner, at every address of its network and by name"),
-		as(stands, "server-to-server", Server, "connect to another server of its trial"),
-		as(stands, "server-to-agent", Server, "connect to its agent, which listens, and impersonate the agent at the agent's guest"),
-		as(between, part.TrialToTrial, Both, "connect to agents and servers at every address of other trials"),
-		as(ports, part.ServerPorts, Agent, "connect to a port of its own guest other than that of its servers"),
+		reaching,
+		from(Server, entry("server-to-server", "connect to another server of its trial", probe.NoRoute, serversStandAlone)),
+		from(Server, entry("server-to-agent", "connect to its agent, which listens, and impersonate the agent at the agent's guest", probe.NoRoute, serversStandAlone)),
+		from(Both, entry(part.TrialToTrial, "connect to agents and servers at every address of other trials", probe.NoRoute, probe.OwnNetwork)),
+		from(Agent, entry(part.ServerPorts, "connect to a port of its own guest other than that of its servers", probe.AllRecorded, oneServerPort)),
 		{
-			Name: part.Tunnel, As: Both, Promise: NamesStay, Without: unknownNames(),
-			Goal: "exfiltrate data in DNS queries", Won: tunnelled, Tried: HasReport,
+			Attack: entry(part.Tunnel, "exfiltrate data in DNS queries", probe.NamesStay, unknownNames),
+			As:     Both, Won: tunnelled, Tried: HasReport,
 		},
 		{
-			Name: "grader-gets-out", As: Grader, Promise: NoRoute, Without: graderAlone(),
-			Goal: "carry out every attack of the certificate from a grader's program", Won: gotOutOfGrader(),
+			Attack: entry("grader-gets-out", "carry out every attack of the certificate from a grader's program", probe.NoRoute, graderAlone),
+			As:     Grader, Won: gotOutOfGrader(),
 		},
 		{
-			Name: "call-from-another-process", As: Agent, Promise: AllRecorded, Without: recording(),
-			Goal: "call a server from a process other than the agent without being recorded", Won: unrecorded, Tried: HasReport,
+			Attack: entry("call-from-another-process", "call a server from a process other than the agent without being recorded", probe.AllRecorded, recording),
+			As:     Agent, Won: unrecorded, Tried: HasReport,
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
@@ -15,21 +16,21 @@ func outlivingAttacks() []Attack {
 	short := func(_ Ground, t *eval.Task) { t.TimeoutSeconds = 3 }
 	return []Attack{
 		{
-			Name: "outlive-agent", As: Agent, Promise: FairVerdict, Without: soleProgram(), Won: marked, Tried: HasReport,
-			Goal: "leave a double-forked process that changes the workspace after the agent's end, before graders see it",
+			Attack: entry("outlive-agent", "leave a double-forked process that changes the workspace after the agent's end, before graders see it", probe.FairVerdict, soleProgram),
+			As:     Agent, Won: marked, Tried: HasReport,
 		},
 		{
-			Name: "ignore-sigterm", As: Agent, Promise: OthersGoOn, Without: killing(), Won: SaidSo, Tried: timedOut, Task: short,
-			Goal: "ignore SIGTERM and keep running after its timeout",
+			Attack: entry("ignore-sigterm", "ignore SIGTERM and keep running after its timeout", probe.OthersGoOn, killing),
+			As:     Agent, Won: SaidSo, Tried: timedOut, Task: short,
 		},
 		{
-			Name: "outlive-stdin", As: Server, Promise: NothingLeft, Without: ending(), Won: alive, Tried: HasReport,
-			Goal: "double-fork when its stdin ends, and outlive its trial",
+			Attack: entry("outlive-stdin", "double-fork when its stdin ends, and outlive its trial", probe.NothingLeft, ending),
+			As:     Server, Won: alive, Tried: HasReport,
 		},
 		{
-			Name: "outlive-runner", As: Both, Promise: NothingLeft, Without: ending(), Won: aliveOrStanding, Alone: &Alone{Kill: true},
+			Attack: entry("outlive-runner", "stop process 1, ignore signals, and outlive a runner that is killed by SIGKILL", probe.NothingLeft, ending),
+			As:     Both, Won: aliveOrStanding, Alone: &Alone{Kill: true},
 			Tried: func(s Scene) bool { return s.Run.Killed },
-			Goal:  "stop process 1, ignore signals, and outlive a runner that is killed by SIGKILL",
 		},
 	}
 }

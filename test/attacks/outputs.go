@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
@@ -31,10 +32,11 @@ type output struct {
 // outputAttacks returns the attacks by text that HTML, JUnit or Markdown would interpret as
 // markup.
 func outputAttacks() []Attack {
-	said := func(name, tries, in string, without Defence, out output) Attack {
+	said := func(name, tries, in string, without probe.Defence, out output) Attack {
 		mark := markOf.FindString(part.Markups()[name])
 		return Attack{
-			Name: name, As: Both, Promise: InertOutput, In: in, Goal: tries, Without: without,
+			Attack: entry(name, tries, probe.InertOutput, without),
+			As:     Both, In: in,
 			Won:   func(s Scene) (bool, string) { return among(out.judge(s).strays, mark) },
 			Tried: func(s Scene) bool { return strings.Contains(out.text(s), mark) },
 		}
@@ -43,18 +45,18 @@ func outputAttacks() []Attack {
 	junit := output{ofJUnit, func(s Scene) string { return string(s.Run.written("junit.xml")) }}
 	markdown := output{ofMarkdown, func(s Scene) string { return s.Run.comment() }}
 	all := []Attack{
-		said("page-element", "inject HTML elements that load or send data, or run scripts by their attributes", sayingTask, escapedPages(), pages),
-		said("page-script", "break out of a page's script and start another", sayingTask, escapedPages(), pages),
-		said("page-head", "break out of a page's head and inject base, style or meta elements", sayingTask, escapedPages(), pages),
-		said("page-comment", "open an HTML comment that hides the rest of a page", sayingTask, escapedPages(), pages),
-		said("page-attribute", "break out of an attribute and add others", sayingTask, noAttributes(), pages),
-		said("page-entity", "have character references in text interpreted", sayingTask, escapedPages(), output{misread, pages.text}),
-		said("page-address", "put a javascript: URL into a link", sayingTask, noAddresses(), pages),
-		said("junit-case", "add a passed test case to a JUnit file, and make the file unreadable", exitingServer, escapedXML(), junit),
-		said(exitingServer, "break out of folded and quoted parts of a pull request comment", "", escapedMarkdown(), markdown),
-		said("markdown-link", "put images and links into a pull request comment", exitingServer, escapedMarkdown(), markdown),
-		said("markdown-name", "mention people and other repositories in a pull request comment", exitingServer, escapedMarkdown(), markdown),
-		said("markdown-structure", "forge headings, tables and lists in a pull request comment", exitingServer, escapedMarkdown(), markdown),
+		said("page-element", "inject HTML elements that load or send data, or run scripts by their attributes", sayingTask, escapedPages, pages),
+		said("page-script", "break out of a page's script and start another", sayingTask, escapedPages, pages),
+		said("page-head", "break out of a page's head and inject base, style or meta elements", sayingTask, escapedPages, pages),
+		said("page-comment", "open an HTML comment that hides the rest of a page", sayingTask, escapedPages, pages),
+		said("page-attribute", "break out of an attribute and add others", sayingTask, noAttributes, pages),
+		said("page-entity", "have character references in text interpreted", sayingTask, escapedPages, output{misread, pages.text}),
+		said("page-address", "put a javascript: URL into a link", sayingTask, noAddresses, pages),
+		said("junit-case", "add a passed test case to a JUnit file, and make the file unreadable", exitingServer, escapedXML, junit),
+		said(exitingServer, "break out of folded and quoted parts of a pull request comment", "", escapedMarkdown, markdown),
+		said("markdown-link", "put images and links into a pull request comment", exitingServer, escapedMarkdown, markdown),
+		said("markdown-name", "mention people and other repositories in a pull request comment", exitingServer, escapedMarkdown, markdown),
+		said("markdown-structure", "forge headings, tables and lists in a pull request comment", exitingServer, escapedMarkdown, markdown),
 	}
 	for i := range all {
 		if a := &all[i]; a.Name == exitingServer || a.In == exitingServer {
@@ -63,21 +65,21 @@ func outputAttacks() []Attack {
 	}
 	return append(all,
 		Attack{
-			Name: "page-runs", As: Both, Promise: InertOutput, In: sayingTask, Without: policyAndEscapes(), Browse: true,
-			Goal:  "run a script in the browser that opens the report, or make it send a request",
+			Attack: entry("page-runs", "run a script in the browser that opens the report, or make it send a request", probe.InertOutput, policyAndEscapes),
+			As:     Both, In: sayingTask, Browse: true,
 			Won:   func(s Scene) (bool, string) { return among(s.Run.Noted, "") },
 			Tried: func(s Scene) bool { return strings.Contains(s.Run.Browsed, "script-mark") },
 		},
 		Attack{
-			Name: "outputs-order", As: Both, Promise: InertOutput, In: sayingTask, Without: visibleText(),
-			Goal: "reorder the text of pages, JUnit files and comments with bidirectional characters",
+			Attack: entry("outputs-order", "reorder the text of pages, JUnit files and comments with bidirectional characters", probe.InertOutput, visibleText),
+			As:     Both, In: sayingTask,
 			Won: func(s Scene) (bool, string) {
 				return among(both(ofPages(s), ofJUnit(s), ofMarkdown(s)).odd, `'\u202e'`)
 			},
 		},
 		Attack{
-			Name: "printed-trajectories", As: Both, Promise: InertOutput, In: sayingTask, Without: plainOutput(),
-			Goal: "reorder what waza export --format atif prints with bidirectional characters",
+			Attack: entry("printed-trajectories", "reorder what waza export --format atif prints with bidirectional characters", probe.InertOutput, plainOutput),
+			As:     Both, In: sayingTask,
 			Won: func(s Scene) (bool, string) {
 				var j judged
 				j.characters([]byte(s.exported()))
@@ -86,13 +88,13 @@ func outputAttacks() []Attack {
 			Tried: func(s Scene) bool { return strings.Contains(s.exported(), "bidi-mark") },
 		},
 		Attack{
-			Name: "served-file", As: Both, Promise: InertOutput, In: sayingTask, Without: servedAsText(),
-			Goal: "have a browser render a file of the run, served by waza serve, as a page",
-			Won:  func(s Scene) (bool, string) { return among(s.Run.served(s.Task).strays, "is served as") },
+			Attack: entry("served-file", "have a browser render a file of the run, served by waza serve, as a page", probe.InertOutput, servedAsText),
+			As:     Both, In: sayingTask,
+			Won: func(s Scene) (bool, string) { return among(s.Run.served(s.Task).strays, "is served as") },
 		},
 		Attack{
-			Name: "outputs-anything", As: Both, Promise: InertOutput, In: sayingTask, Without: escapedPages(),
-			Goal: "inject anything into the report, JUnit file or comment on all of these attacks together, or into the pages of waza serve",
+			Attack: entry("outputs-anything", "inject anything into the report, JUnit file or comment on all of these attacks together, or into the pages of waza serve", probe.InertOutput, escapedPages),
+			As:     Both, In: sayingTask,
 			Won: func(s Scene) (bool, string) {
 				all := both(ofPages(s), ofJUnit(s), ofMarkdown(s))
 				return among(slices.Concat(all.strays, all.odd), "")
@@ -128,14 +130,15 @@ const (
 func hugeAttacks() []Attack {
 	all := []Attack{
 		{
-			Name: part.Huge, Goal: "make the report too large to open, with 5 MiB of text, 10,000 tools, names of 64 KiB and JSON nested 9,990 deep", Without: boundedPages(),
-			Task: func(g Ground, t *eval.Task) { t.Graders = []eval.Grader{g.Program("says", part.Huge)} },
+			Attack: entry(part.Huge, "make the report too large to open, with 5 MiB of text, 10,000 tools, names of 64 KiB and JSON nested 9,990 deep", probe.InertOutput, boundedPages),
+			Task:   func(g Ground, t *eval.Task) { t.Graders = []eval.Grader{g.Program("says", part.Huge)} },
 			Won: func(s Scene) (bool, string) {
 				return s.Run.report().beyond(s.Task, mostOfPage)
 			},
 		},
 		{
-			Name: "huge-on-terminal", In: part.Huge, Goal: "flood the terminal with the same, at the end of a run and in waza show", Without: clippedTexts(),
+			Attack: entry("huge-on-terminal", "flood the terminal with the same, at the end of a run and in waza show", probe.InertOutput, clippedTexts),
+			In:     part.Huge,
 			Won: func(s Scene) (bool, string) {
 				said := len(s.Run.Output) + len(s.Run.printed("show", s.Run.Dir, s.Task))
 				return said > mostInTerminal*len(s.Run.Results.Tasks), fmt.Sprintf("%d bytes are printed", said)
@@ -144,7 +147,7 @@ func hugeAttacks() []Attack {
 	}
 	for i := range all {
 		a := &all[i]
-		a.As, a.Promise = Both, InertOutput
+		a.As = Both
 		a.Tried = func(s Scene) bool { return s.sizeOfFrames() > 4*part.HugeText }
 	}
 	return all

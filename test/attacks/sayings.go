@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
@@ -35,8 +36,8 @@ const sayingTask = "terminal-title"
 func sayingAttacks() []Attack {
 	const first = sayingTask
 	all := []Attack{{
-		Name: "terminal-stderr", As: Server, Promise: InertOutput, Without: plainText(), Alone: &Alone{Args: []string{"-v"}},
-		Goal: "send terminal control sequences on a server's stderr, which -v shows",
+		Attack: entry("terminal-stderr", "send terminal control sequences on a server's stderr, which -v shows", probe.InertOutput, plainText),
+		As:     Server, Alone: &Alone{Args: []string{"-v"}},
 		Won: func(s Scene) (bool, string) {
 			for _, name := range slices.Sorted(maps.Keys(part.Sayings())) {
 				if won, what := s.printed(name, s.Run.Output); won {
@@ -49,13 +50,13 @@ func sayingAttacks() []Attack {
 	}}
 	for _, name := range slices.Sorted(maps.Keys(part.Sayings())) {
 		a := Attack{
-			Name: name, As: Both, Promise: InertOutput, Without: plainText(), In: first,
-			Goal:  "send control sequences or CI commands in the output of the agent, a server and a grader's program",
+			Attack: entry(name, "send control sequences or CI commands in the output of the agent, a server and a grader's program", probe.InertOutput, plainText),
+			As:     Both, In: first,
 			Won:   func(s Scene) (bool, string) { return s.printed(name, s.shown()) },
 			Tried: func(s Scene) bool { return strings.Contains(s.shown(), "bidi-mark") },
 		}
 		if name == "forged-line" {
-			a.Without, a.Goal = setIn(), "forge a line that looks like waza's"
+			a.Without, a.Goal = setIn, "forge a line that looks like waza's"
 		}
 		if name == first {
 			a.In, a.Task = "", func(g Ground, t *eval.Task) { t.Graders = []eval.Grader{g.Program("says", first)} }

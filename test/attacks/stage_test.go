@@ -167,8 +167,9 @@ func (s *stage) arrivals(nonce string) []Arrival {
 	return all
 }
 
-// run runs attacks with an executable and collects what is needed to judge them.
-func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
+// run runs attacks with an executable, alone or with harmless trials between them, and collects
+// what is needed to judge them.
+func (s *stage) run(t *testing.T, waza string, attacks []Attack, alone bool) *Run {
 	t.Helper()
 	nonce := strings.ToLower(rand.Text())[:12]
 	aims, err := json.Marshal(probe.Aims{
@@ -180,7 +181,7 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := Ground{Name: "attacks-" + nonce, Image: s.image, Aims: string(aims), Away: s.away + "/" + nonce}
+	g := Ground{Name: "attacks-" + nonce, Image: s.image, Aims: string(aims), Away: s.away + "/" + nonce, Alone: alone}
 	dir := keptDir(t)
 	var more, env []string
 	g.Where, more, env = s.on.prepare(t, dir)

@@ -64,7 +64,7 @@ func (s *stage) carryOut(t *testing.T, attacks []Attack, atOnce int, with func(A
 	var runs []sub
 	for _, some := range separate(attacks) {
 		runs = append(runs, sub{nameOf(some), func(t *testing.T) {
-			of := judge(t, s.run(t, with(some[0]), some), some)
+			of := judge(t, s.run(t, with(some[0]), some, false), some)
 			mu.Lock()
 			defer mu.Unlock()
 			sum = sum.with(of)
@@ -170,7 +170,7 @@ func (s *stage) controls(t *testing.T, shown *atomic.Int64) []sub {
 // succeed.
 func (s *stage) show(t *testing.T, waza string, attacks []Attack) (succeeded int64) {
 	t.Helper()
-	r := s.run(t, waza, withTrials(attacks))
+	r := s.run(t, waza, withTrials(attacks), true)
 	checkGuest(t, r)
 	for _, a := range attacks {
 		won, detail := a.Won(r.scene(a))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/golden"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // listed returns docs/attacks.md: the attacks of each promise, and the defenses that are not
@@ -14,11 +15,11 @@ import (
 func listed() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, introduction, len(All()), len(removable()), len(builds()), succeeding())
-	for _, p := range Promises() {
-		fmt.Fprintf(&b, "## %s\n\n| attack | by | tries to | held by |\n|---|---|---|---|\n", heading(p))
+	for _, p := range probe.Promises() {
+		fmt.Fprintf(&b, "## %s\n\n| attack | by | tries to | held by | runs in |\n|---|---|---|---|---|\n", strings.TrimSuffix(string(p), "."))
 		for _, a := range All() {
 			if a.Promise == p {
-				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", a.Name, a.As, cell(a.Goal), cell(a.Without.label()))
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", a.Name, a.As, cell(a.Goal), cell(label(a.Without)), a.Where())
 			}
 		}
 		b.WriteByte('\n')
@@ -37,13 +38,15 @@ func listed() string {
 // introduction is the beginning of docs/attacks.md.
 const introduction = `# Attacks
 
-<!-- Written by make golden from package attacks. -->
+<!-- Written by make golden from packages probe and attacks. -->
 
-All attacks of ` + "`make test-attacks`" + `, under the promise that each tries to break: [SECURITY.md](../SECURITY.md) describes
-the promises, and how the tests see whether an attack succeeded.
+All attacks, under the promise that each tries to break: [SECURITY.md](../SECURITY.md) describes the promises, and how
+the tests see whether an attack succeeded.
 
-The suite tries %d attacks, and passes if none succeeds. Then it takes %d defences out, in %d builds, where %d of these
-attacks must succeed.
+An attack that the configuration of an engine, a kernel or a cluster can let through runs in the
+[certificate](isolation.md#the-certificate), once a day on each engine. The suite, ` + "`make test-attacks`" + `, tries these and all
+others: %d attacks, and passes if none succeeds. Then it takes %d defences out, in %d builds, where %d of these attacks
+must succeed.
 
 `
 
@@ -59,15 +62,12 @@ func succeeding() int {
 }
 
 // label marks defenses that are not removed.
-func (d Defence) label() string {
+func label(d probe.Defence) string {
 	if d.Kept != "" {
 		return d.Name + " (kept)"
 	}
 	return d.Name
 }
-
-// heading returns the promise without its final period.
-func heading(p Promise) string { return strings.TrimSuffix(string(p), ".") }
 
 // cell escapes text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

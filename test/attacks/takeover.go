@@ -7,26 +7,26 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
 // takeoverAttacks returns the attacks by guests that were taken over, each with a server of
 // its own.
 func takeoverAttacks() []Attack {
-	guarded := guarded()
-	yamux := kept("only frames of one version are accepted", "both the guard and yamux refuse other versions, as tests of sandbox/guest show")
+	yamux := probe.Kept("only frames of one version are accepted", "both the guard and yamux refuse other versions, as tests of sandbox/guest show")
 	all := []Attack{
-		{Name: part.MuxStreams, Goal: "open 100,000 streams to the runner", Without: guarded, Alone: &Alone{Hostile: true}},
-		{Name: part.MuxPings, Goal: "have the runner answer 100,000 pings", Without: guarded},
-		{Name: part.MuxEmpty, Goal: "slow the runner down with 100,000 empty frames", Without: guarded},
-		{Name: part.MuxOversized, Goal: "announce frames of a gigabyte", Without: guarded},
-		{Name: part.MuxGarbage, Goal: "send the runner invalid frames", Without: yamux},
+		{Attack: entry(part.MuxStreams, "open 100,000 streams to the runner", probe.OthersGoOn, guarded), Alone: &Alone{Hostile: true}},
+		{Attack: entry(part.MuxPings, "have the runner answer 100,000 pings", probe.OthersGoOn, guarded)},
+		{Attack: entry(part.MuxEmpty, "slow the runner down with 100,000 empty frames", probe.OthersGoOn, guarded)},
+		{Attack: entry(part.MuxOversized, "announce frames of a gigabyte", probe.OthersGoOn, guarded)},
+		{Attack: entry(part.MuxGarbage, "send the runner invalid frames", probe.OthersGoOn, yamux)},
 	}
 	names := make([]string, len(all))
 	for i := range all {
 		a := &all[i]
 		names[i] = a.Name
-		a.As, a.Promise, a.Won, a.Tried = Server, OthersGoOn, heardOut, HasReport
+		a.As, a.Won, a.Tried = Server, heardOut, HasReport
 		if i > 0 {
 			a.In = all[0].Name
 		}

@@ -15,21 +15,22 @@ import (
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // build is an executable that lacks some defences, none of them in TestAttacks.
 type build struct {
 	name     string
-	defences []Defence
+	defences []probe.Defence
 	hostile  bool // it has package hostileguest
 }
 
 // removable are the defences that are taken out.
-func removable() []Defence {
-	var all []Defence
+func removable() []probe.Defence {
+	var all []probe.Defence
 	for _, a := range All() {
 		d := a.Without
-		if d.Kept == "" && !slices.ContainsFunc(all, func(known Defence) bool { return known.Name == d.Name }) {
+		if d.Kept == "" && !slices.ContainsFunc(all, func(known probe.Defence) bool { return known.Name == d.Name }) {
 			all = append(all, d)
 		}
 	}

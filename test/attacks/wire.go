@@ -5,6 +5,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/test/attacks/part"
 )
 
@@ -20,18 +21,18 @@ func (g Ground) looseServer() *mcpconfig.Server {
 // as another.
 func ambiguousAttacks() []Attack {
 	all := []Attack{
-		{Name: part.Ambiguous, Goal: "call a tool with a duplicate name key, against a server that uses the first", Without: oneMeaning()},
-		{Name: "call-method-twice", Goal: "disguise a call as a ping with a duplicate method key", Without: oneMeaning()},
-		{Name: "call-argument-twice", Goal: "call a tool with a duplicate argument", Without: oneMeaning()},
-		{Name: "call-name-in-other-case", Goal: "call a tool with a key in different case, against a server that ignores case", Without: foldedKeys()},
-		{Name: "call-name-ends-at-nul", Goal: "call a tool with a NUL in a key, against a server that ends strings there", Without: foldedKeys()},
-		{Name: "call-name-not-utf8", Goal: "call a tool with a key of invalid UTF-8, against a server that drops the invalid bytes", Without: oneMeaning()},
+		{Attack: entry(part.Ambiguous, "call a tool with a duplicate name key, against a server that uses the first", probe.AllRecorded, oneMeaning)},
+		{Attack: entry("call-method-twice", "disguise a call as a ping with a duplicate method key", probe.AllRecorded, oneMeaning)},
+		{Attack: entry("call-argument-twice", "call a tool with a duplicate argument", probe.AllRecorded, oneMeaning)},
+		{Attack: entry("call-name-in-other-case", "call a tool with a key in different case, against a server that ignores case", probe.AllRecorded, foldedKeys)},
+		{Attack: entry("call-name-ends-at-nul", "call a tool with a NUL in a key, against a server that ends strings there", probe.AllRecorded, foldedKeys)},
+		{Attack: entry("call-name-not-utf8", "call a tool with a key of invalid UTF-8, against a server that drops the invalid bytes", probe.AllRecorded, oneMeaning)},
 	}
 	names := make([]string, len(all))
 	for i := range all {
 		a := &all[i]
 		names[i] = a.Name
-		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, misjudged, HasReport
+		a.As, a.Won, a.Tried = Agent, misjudged, HasReport
 		if i > 0 {
 			a.In = part.Ambiguous
 		}
@@ -63,19 +64,19 @@ func forbids(server string) json.RawMessage {
 // hidingAttacks returns the attacks that call a tool that is hidden from the agent.
 func hidingAttacks() []Attack {
 	all := []Attack{
-		{Name: part.Hidden, Goal: "call a tool that is hidden from the agent", Without: filtered()},
-		{Name: "hidden-name-twice", Goal: "call a hidden tool with a duplicate name key", Without: filtered()},
-		{Name: "hidden-other-case", Goal: "call a hidden tool with a key in different case", Without: filtered()},
-		{Name: "hidden-ends-at-nul", Goal: "call a hidden tool with a NUL after the method", Without: filtered()},
-		{Name: "hidden-not-utf8", Goal: "call a hidden tool with a key of invalid UTF-8", Without: filtered()},
-		{Name: "hidden-in-batch", Goal: "call a hidden tool in a batch", Without: filtered()},
-		{Name: "hidden-by-header", Goal: "call a hidden tool with a header, against a server that follows the header", Without: filteredHeaders()},
-		{Name: "hidden-by-charset", Goal: "call a hidden tool in UTF-7, against a server that follows the charset", Without: oneCharset()},
-		{Name: "hidden-by-encoding", Goal: "call a hidden tool in a compressed body", Without: noEncoding()},
+		{Attack: entry(part.Hidden, "call a tool that is hidden from the agent", probe.AllRecorded, filtered)},
+		{Attack: entry("hidden-name-twice", "call a hidden tool with a duplicate name key", probe.AllRecorded, filtered)},
+		{Attack: entry("hidden-other-case", "call a hidden tool with a key in different case", probe.AllRecorded, filtered)},
+		{Attack: entry("hidden-ends-at-nul", "call a hidden tool with a NUL after the method", probe.AllRecorded, filtered)},
+		{Attack: entry("hidden-not-utf8", "call a hidden tool with a key of invalid UTF-8", probe.AllRecorded, filtered)},
+		{Attack: entry("hidden-in-batch", "call a hidden tool in a batch", probe.AllRecorded, filtered)},
+		{Attack: entry("hidden-by-header", "call a hidden tool with a header, against a server that follows the header", probe.AllRecorded, filteredHeaders)},
+		{Attack: entry("hidden-by-charset", "call a hidden tool in UTF-7, against a server that follows the charset", probe.AllRecorded, oneCharset)},
+		{Attack: entry("hidden-by-encoding", "call a hidden tool in a compressed body", probe.AllRecorded, noEncoding)},
 	}
 	for i := range all {
 		a := &all[i]
-		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, calledHidden, HasReport
+		a.As, a.Won, a.Tried = Agent, calledHidden, HasReport
 		if i > 0 {
 			a.In = part.Hidden
 		}
@@ -92,14 +93,14 @@ func hidingAttacks() []Attack {
 // smuggling.
 func routingAttacks() []Attack {
 	all := []Attack{
-		{Name: part.Routing, Goal: "have a call to one server recorded as a call to another, with malformed Host headers", Without: recorded()},
-		{Name: "two-hosts", Goal: "have a call recorded for another server, with two Host headers", Without: goHTTP()},
-		{Name: "absolute-target", Goal: "have a call recorded for another server, with another host in the request target", Without: recorded()},
-		{Name: "model-path-climbs", Goal: "reach a server by path traversal out of a model provider's URL", Without: noModel()},
-		{Name: "model-other-provider", Goal: "reach a model provider that is not declared", Without: noModel()},
-		{Name: "model-absolute", Goal: "use the model gateway as an open proxy", Without: noModel()},
-		{Name: "endless-comments", Goal: "keep the runner busy with endless comments in an event stream", Without: countedFrames(), Won: believed},
-		{Name: "smuggle-chunk-extensions", Goal: "send a megabyte of chunk extensions before a call", Without: goHTTP()},
+		{Attack: entry(part.Routing, "have a call to one server recorded as a call to another, with malformed Host headers", probe.AllRecorded, recorded)},
+		{Attack: entry("two-hosts", "have a call recorded for another server, with two Host headers", probe.AllRecorded, goHTTP)},
+		{Attack: entry("absolute-target", "have a call recorded for another server, with another host in the request target", probe.AllRecorded, recorded)},
+		{Attack: entry("model-path-climbs", "reach a server by path traversal out of a model provider's URL", probe.AllRecorded, noModel)},
+		{Attack: entry("model-other-provider", "reach a model provider that is not declared", probe.AllRecorded, noModel)},
+		{Attack: entry("model-absolute", "use the model gateway as an open proxy", probe.AllRecorded, noModel)},
+		{Attack: entry("endless-comments", "keep the runner busy with endless comments in an event stream", probe.AllRecorded, countedFrames), Won: believed},
+		{Attack: entry("smuggle-chunk-extensions", "send a megabyte of chunk extensions before a call", probe.AllRecorded, goHTTP)},
 	}
 	for _, hiding := range [][2]string{
 		{"smuggle-cl-te", "Content-Length before Transfer-Encoding"}, {"smuggle-te-cl", "Transfer-Encoding before Content-Length"},
@@ -109,11 +110,11 @@ func routingAttacks() []Attack {
 		{"smuggle-chunk-huge", "a chunk of 2^68 bytes"}, {"smuggle-chunk-negative", "a chunk of -1 bytes"},
 		{"smuggle-chunk-odd", "a chunk's size with 0x"}, {"smuggle-headers", "10,000 headers"}, {"smuggle-long-header", "a header of a megabyte"},
 	} {
-		all = append(all, Attack{Name: hiding[0], Goal: "smuggle a call in a request with " + hiding[1], Without: goHTTP()})
+		all = append(all, Attack{Attack: entry(hiding[0], "smuggle a call in a request with "+hiding[1], probe.AllRecorded, goHTTP)})
 	}
 	for i := range all {
 		a := &all[i]
-		a.As, a.Promise, a.Tried = Agent, AllRecorded, HasReport
+		a.As, a.Tried = Agent, HasReport
 		if a.Won == nil {
 			a.Won = unseen
 		}
@@ -127,12 +128,12 @@ func routingAttacks() []Attack {
 	all[0].Task = twoServers
 	return append(all,
 		Attack{
-			Name: "slowloris", As: Agent, Promise: OthersGoOn, Without: headersInTime(), Won: SaidSo, Tried: HasReport, Task: twoServers,
-			Goal: "hold a hundred connections by sending one header byte per second",
+			Attack: entry("slowloris", "hold a hundred connections by sending one header byte per second", probe.OthersGoOn, headersInTime),
+			As:     Agent, Won: SaidSo, Tried: HasReport, Task: twoServers,
 		},
 		Attack{
-			Name: "half-open", As: Agent, Promise: OthersGoOn, Without: fewConnections(), Won: SaidSo, Tried: HasReport, Task: twoServers,
-			Goal: "hold three hundred open connections",
+			Attack: entry("half-open", "hold three hundred open connections", probe.OthersGoOn, fewConnections),
+			As:     Agent, Won: SaidSo, Tried: HasReport, Task: twoServers,
 		},
 	)
 }
@@ -141,18 +142,18 @@ func routingAttacks() []Attack {
 // parsers.
 func forgingAttacks() []Attack {
 	won := map[string]Attack{
-		part.Forging:          {Goal: "answer with an id of a different type", Without: typedIDs(), Won: believed},
-		"answer-twice":        {Goal: "answer a second time, differently", Without: firstAnswer(), Won: overwritten},
-		"answer-ahead":        {Goal: "answer a request before it is sent", Without: inOrder(), Won: answeredEarly},
-		"ask-with-agents-id":  {Goal: "have the agent answer its own call, by sending it a request with the same id", Without: agentsAnswers(), Won: believed},
-		"answer-after-cancel": {Goal: "answer a cancelled request", Without: cancelled(), Won: believed},
-		"never-answer":        {Goal: "never answer", Without: timed(), Won: untimed},
-		part.OtherSession:     {Goal: "answer a request that is pending in another session of its server", Without: conversationsApart(), Won: believed},
-		part.OtherServer:      {As: Server, Goal: "answer a request that is pending at another server", Without: conversationsApart(), Won: believed},
-		"changing-tools":      {Goal: "change a tool's description after listing it", Without: compared(), Won: unlisted},
-		"long-line":           {As: Server, Goal: "write a line of a gigabyte", Without: shortLines(), Won: unstopped},
-		"small-frames":        {As: Server, Goal: "write ten million small messages", Without: countedFrames(), Won: unstopped},
-		"noise-lines":         {As: Server, Goal: "write ten million lines that are not messages", Without: countedFrames(), Won: unstopped},
+		part.Forging:          {Attack: probe.Attack{Goal: "answer with an id of a different type", Without: typedIDs}, Won: believed},
+		"answer-twice":        {Attack: probe.Attack{Goal: "answer a second time, differently", Without: firstAnswer}, Won: overwritten},
+		"answer-ahead":        {Attack: probe.Attack{Goal: "answer a request before it is sent", Without: inOrder}, Won: answeredEarly},
+		"ask-with-agents-id":  {Attack: probe.Attack{Goal: "have the agent answer its own call, by sending it a request with the same id", Without: agentsAnswers}, Won: believed},
+		"answer-after-cancel": {Attack: probe.Attack{Goal: "answer a cancelled request", Without: cancelled}, Won: believed},
+		"never-answer":        {Attack: probe.Attack{Goal: "never answer", Without: timed}, Won: untimed},
+		part.OtherSession:     {Attack: probe.Attack{Goal: "answer a request that is pending in another session of its server", Without: conversationsApart}, Won: believed},
+		part.OtherServer:      {Attack: probe.Attack{Goal: "answer a request that is pending at another server", Without: conversationsApart}, Won: believed},
+		"changing-tools":      {Attack: probe.Attack{Goal: "change a tool's description after listing it", Without: compared}, Won: unlisted},
+		"long-line":           {Attack: probe.Attack{Goal: "write a line of a gigabyte", Without: shortLines}, Won: unstopped},
+		"small-frames":        {Attack: probe.Attack{Goal: "write ten million small messages", Without: countedFrames}, Won: unstopped},
+		"noise-lines":         {Attack: probe.Attack{Goal: "write ten million lines that are not messages", Without: countedFrames}, Won: unstopped},
 	}
 	lines := map[string]string{
 		"version-future": "negotiate a future protocol version", "version-old": "negotiate a protocol version that never existed",
@@ -167,9 +168,9 @@ func forgingAttacks() []Attack {
 	for _, name := range part.Forgeries() {
 		a := won[name]
 		if tries, ok := lines[name]; ok {
-			a = Attack{Goal: tries + ", so that a call is not recorded", Without: recorded(), Won: lost}
+			a = Attack{Attack: probe.Attack{Goal: tries + ", so that a call is not recorded", Without: recorded}, Won: lost}
 		}
-		a.Name, a.As, a.Promise, a.Tried = name, Both, FairVerdict, HasReport
+		a.Name, a.As, a.Promise, a.Tried = name, Both, probe.FairVerdict, HasReport
 		if name != part.Forging {
 			a.In = part.Forging
 		}

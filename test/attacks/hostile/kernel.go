@@ -114,26 +114,6 @@ func wishes() []wish {
 			}
 			return closed(uintptr(fd), err)
 		}},
-		{"high-bits", func() error {
-			const above = 1 << 32 // the kernel reads 32 bits of the family, a careless filter 64
-			fd, _, errno := unix.Syscall(unix.SYS_SOCKET, above|unix.AF_VSOCK, unix.SOCK_STREAM, 0)
-			return closed(fd, errno)
-		}},
-		{"release-agent", func() error { return writes(matches("/sys/fs/cgroup/*/release_agent")...) }},
-		{"cgroup-limits", func() error {
-			return writes(matches("/sys/fs/cgroup/*/memory.limit_in_bytes", "/sys/fs/cgroup/*/pids.max", "/sys/fs/cgroup/memory.max")...)
-		}},
-		{"seccomp-filters", func() error {
-			program := unix.SockFprog{Len: 1, Filter: &unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}}
-			at := uintptr(unsafe.Pointer(&program))
-			return firstGranted(
-				func() error { return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, at, 0, 0) },
-				func() error { return call3(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, at) },
-				func() error {
-					return call3(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, at)
-				},
-			)
-		}},
 		{"socket-memory", socketMemory},
 		{"special-pages", func() error {
 			const huge, size = 0o4000, 2 << 20
@@ -165,7 +145,6 @@ func wishes() []wish {
 			return nil
 		}},
 		{"host-names", hostNames},
-		{"core-pattern", func() error { return writes("/proc/sys/kernel/core_pattern") }},
 		{"guest-oom-score", func() error { return writes("/proc/" + strconv.Itoa(process1) + "/oom_score_adj") }},
 	}
 }

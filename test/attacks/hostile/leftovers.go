@@ -39,7 +39,7 @@ func said(attack string, err error) part.Word {
 	return part.Word{Attack: attack, Won: true, Detail: "nothing refused it"}
 }
 
-// strangeFiles leaves symbolic links, devices and setuid files.
+// strangeFiles leaves symbolic links and setuid files.
 func strangeFiles(context.Context) []part.Word {
 	for name, target := range map[string]string{
 		part.HostLink: "/etc/os-release", "chain": "chain-2", "chain-2": "../../../../../../etc/passwd", "loop": "loop",
@@ -51,12 +51,11 @@ func strangeFiles(context.Context) []part.Word {
 	if hard != nil {
 		hard = os.Link("/hostile", filepath.Join(workspace, part.HardLink))
 	}
-	device := unix.Mknod(filepath.Join(workspace, part.Device), unix.S_IFBLK|0o666, int(unix.Mkdev(8, 0)))
 	suid := filepath.Join(workspace, part.Setuid)
 	_ = os.WriteFile(suid, []byte("#!"), 0o755)
 	_ = unix.Chmod(suid, 0o6755)
 	_ = unix.Setxattr(suid, "user.evil", []byte("x"), 0)
-	return []part.Word{said("hard-link", hard), said("device-node", device)}
+	return []part.Word{said("hard-link", hard)}
 }
 
 // setuidHere is a grader's program that checks the setuid file of the agent.

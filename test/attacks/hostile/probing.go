@@ -26,7 +26,7 @@ func probing(role string) func(context.Context) []part.Word {
 		}
 		input, _ := json.Marshal(aims) // plain data
 		var found bytes.Buffer
-		_ = probe.Main([]string{probe.Attack}, bytes.NewReader(input), &found) // missing findings mean that the attack was not tried
+		_ = probe.Main([]string{probe.TryAll}, bytes.NewReader(input), &found) // missing findings mean that the attack was not tried
 		var words []part.Word
 		for line := range strings.Lines(found.String()) {
 			var f probe.Finding

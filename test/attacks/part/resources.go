@@ -19,7 +19,6 @@ const (
 	HostLink = "passwd"
 	OwnLink  = "own"
 	HardLink = "hard"
-	Device   = "device"
 	Setuid   = "setuid"
 	Planted  = "planted"
 )

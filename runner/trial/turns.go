@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -31,7 +32,7 @@ type turnHandler struct {
 	responder *evidence.Responder // nil until it is first asked; guarded by mu
 	exchanges []grading.Exchange  // the conversation as the responder sees it; guarded by mu
 	earlier   string              // the agent's messages before this turn, with secrets replaced; guarded by mu
-	blame     string              // why the agent got no reply, or ""; guarded by mu
+	silence   failure             // why the agent got no reply; guarded by mu
 }
 
 // turnEnded is called at the end of a turn with the agent's stdout so far. It returns the next
@@ -71,7 +72,7 @@ func (t *turnHandler) next(ctx context.Context, said []byte) (prompt string, ok 
 
 // conversed is what happened between an agent's turns.
 type conversed struct {
-	notes       []note
+	silence     failure // why the agent got no reply, if it did not
 	checkpoints []evidence.Checkpoint
 	responder   *evidence.Responder
 	between     time.Duration // in which the agent's clock was paused
@@ -82,11 +83,7 @@ type conversed struct {
 func (t *turnHandler) conversed() (conversed, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := conversed{checkpoints: t.checkpoints, responder: t.responder, between: t.clock.paused(), earlier: t.earlier}
-	if t.blame != "" {
-		c.notes = []note{{class: evidence.ClassError, reason: evidence.ReasonResponder, message: t.blame}}
-	}
-	return c, t.err
+	return conversed{t.silence, t.checkpoints, t.responder, t.clock.paused(), t.earlier}, t.err
 }
 
 // respond asks a model to reply to the agent as its user. ok is false if the conversation is
@@ -98,8 +95,8 @@ func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte
 		t.exchanges = []grading.Exchange{{Prompt: w.stage.plan.Agent.Prompt}}
 	}
 	info := t.responder
-	clean, _ := w.stage.o.Secrets.Bytes([]byte(strings.TrimPrefix(w.messagesIn(said), t.earlier)))
-	t.exchanges[len(t.exchanges)-1].Said = string(clean)
+	all := w.stage.o.Secrets.String(w.messagesIn(said)) // in which a secret may be in several messages
+	t.exchanges[len(t.exchanges)-1].Said = all[turnBegins(all, t.earlier):]
 	if info.FollowupsSent == r.MaxFollowups {
 		info.Outcome = evidence.ResponderExhausted
 		return "", false, nil
@@ -111,12 +108,12 @@ func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte
 		if known := (*fault)(nil); errors.As(err, &known) {
 			return "", false, err
 		}
-		t.blame = "the agent got no answer: " + info.Reason
+		t.silence = failure{w.stage.log.Now(), fmt.Errorf("the agent got no answer: %w", err)}
 	case answer.Action == grading.ActionStop:
 		info.Outcome = evidence.ResponderStopped
 	case answer.Action == grading.ActionAbstain:
 		info.Outcome, info.Reason = evidence.ResponderAbstained, answer.Text
-		t.blame = "inputs.responder.instructions do not tell what the agent asks: " + answer.Text
+		t.silence = failure{w.stage.log.Now(), errors.New("inputs.responder.instructions do not tell what the agent asks: " + answer.Text)}
 	default:
 		info.FollowupsSent++
 		t.exchanges = append(t.exchanges, grading.Exchange{Prompt: answer.Text})
@@ -140,7 +137,7 @@ func (t *turnHandler) askUser(ctx context.Context, r eval.Responder) (grading.Re
 			return grading.Reply{}, withReason(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))
 		}
 	}
-	err = recordStep(w.stage.rec, grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
+	err = recordStep(w.stage.log.Recorder, grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
 	if err := errors.Join(failed, err); err != nil {
 		return grading.Reply{}, err
 	}
@@ -165,6 +162,16 @@ func (w *agentWork) messagesIn(stdout []byte) string {
 	return strings.Join(all, "\n")
 }
 
+// turnBegins returns where a turn begins in what the agent said so far, given what it said in the turns before.
+// Secrets are replaced in both, in said also those that are only partly in before.
+func turnBegins(said, before string) int {
+	n := len(before)
+	if n == 0 || n > len(said) || !secret.MayBe(said[:n], before) {
+		return 0
+	}
+	return len(said) - len(strings.TrimPrefix(said[n:], "\n")) // which separates turns
+}
+
 // checkpoint takes a snapshot of the trial if the task has a checkpoint after this turn. stop
 // reports whether its graders end the conversation.
 func (t *turnHandler) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
@@ -173,7 +180,7 @@ func (t *turnHandler) checkpoint(ctx context.Context, turn int, said []byte) (st
 		return false, nil
 	}
 	c := t.work.stage.plan.Checkpoints[i]
-	dir := evidence.Dir(t.work.stage.rec.Dir()).Checkpoint(turn)
+	dir := evidence.Dir(t.work.stage.log.Dir()).Checkpoint(turn)
 	then, err := t.snapshot(ctx, c, dir, said)
 	if err != nil {
 		return false, fmt.Errorf("checkpoint after turn %d: %w", turn, err)
@@ -187,47 +194,56 @@ func (t *turnHandler) checkpoint(ctx context.Context, turn int, said []byte) (st
 	return stop, err
 }
 
-// snapshot writes the trial's evidence so far to a directory, as a trial with the checkpoint's
-// graders, and returns the content of its trial.json.
+// snapshot collects the workspace after a turn, and has the checkpoint's graders ask what they ask after the
+// agent. It writes the evidence so far to a directory, as a trial with these graders, and returns the content
+// of its trial.json.
 func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
-	w := t.work
-	rec, err := evidence.Create(string(dir), w.stage.o.Secrets, evidence.StartClock(w.stage.rec.Now()))
+	s := t.work.stage
+	rec, err := evidence.Create(string(dir), s.o.Secrets, evidence.StartClock(s.log.Now()))
 	if err != nil {
 		return then, err
 	}
-	plan := *w.stage.plan
-	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderContainers = c.Graders, nil, nil, nil
-	for _, container := range w.stage.plan.GraderContainers {
-		if container.Turn == c.AfterTurn {
-			container.Turn = 0
-			plan.GraderContainers = append(plan.GraderContainers, container)
-		}
-	}
-	at, err := newRecording(&plan, rec, w.stage.o)
+	plan := checkpointPlan(s.plan, c)
+	log, err := newObserver(&plan, rec, s.o)
 	if err != nil {
 		return then, errors.Join(err, rec.Close())
 	}
-	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.stage.record.Guarantees, t.started, rec.Now()
-	at.record.BetweenTurns = t.clock.paused()
-	now := &stage{recording: at, spec: w.stage.spec, sandbox: w.stage.sandbox, servers: w.stage.servers.forCheckpoint(at)}
-	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
+	now := *s
+	now.plan, now.log, now.servers, now.endpoints = &plan, log, s.servers.forCheckpoint(log), nil
+	all := everything{plan: &plan, o: s.o, began: log.Now(), opened: s.opened}
+	all.o.Baseline = nil // which is that of whole trials
+	all.ran = agentRun{started: t.started, ended: log.Now(), turns: conversed{between: t.clock.paused(), earlier: t.earlier}}
+	all.ended = all.ran.ended
+	err = errors.Join(t.take(ctx, &now, &all, c.AfterTurn, said), rec.Close())
 	if err != nil {
 		return then, err
 	}
-	at.record.Ended = at.record.AgentEnd
-	if then, err = at.writeRecord(dir); err != nil {
+	if then, err = all.write(dir, rec); err != nil {
 		return then, err
 	}
-	_, err = Consulting{Connect: w.stage.o.Connect, Secrets: w.stage.o.Secrets}.Ask(ctx, dir, then)
+	_, err = Consulting{Connect: s.o.Connect, Secrets: s.o.Secrets}.Ask(ctx, dir, then)
 	return then, err
 }
 
-// take copies the evidence so far into the recording of at, and adds what its graders ask for.
-func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte) error {
-	if err := t.work.stage.rec.CopyTo(at.rec); err != nil {
+// checkpointPlan returns the plan of a trial with the graders of a checkpoint in place of its own.
+func checkpointPlan(t *plan.Trial, c eval.ResolvedCheckpoint) plan.Trial {
+	at := *t
+	at.Graders, at.Attack, at.Checkpoints, at.GraderContainers = c.Graders, nil, nil, nil
+	for _, container := range t.GraderContainers {
+		if container.Turn == c.AfterTurn {
+			container.Turn = 0
+			at.GraderContainers = append(at.GraderContainers, container)
+		}
+	}
+	return at
+}
+
+// take copies the evidence so far to a checkpoint, collects what the agent left, and adds what graders ask for.
+func (t *turnHandler) take(ctx context.Context, s *stage, all *everything, turn int, said []byte) error {
+	if err := t.work.stage.log.CopyTo(s.log.Recorder); err != nil {
 		return err
 	}
-	stdout, err := at.rec.Text(evidence.StdoutFile, nil)
+	stdout, err := s.log.Text(evidence.StdoutFile, nil)
 	if err != nil {
 		return err
 	}
@@ -235,13 +251,15 @@ func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte
 	if err := errors.Join(err, stdout.Close()); err != nil {
 		return err
 	}
-	final, notes := stdoutOf(at.plan, at.rec, true)
-	at.add(notes...)
-	if err := at.collect(ctx, final, t.earlier, true); err != nil {
+	if all.ran.stdout, all.ran.overlong, err = stdoutOf(s.plan, s.log.Recorder); err != nil {
 		return err
 	}
-	if err := at.askServers(ctx, nil); err != nil {
+	if all.left, err = collect(ctx, s, all.ran, true); err != nil {
 		return err
 	}
-	return at.runPrograms(ctx, fmt.Sprintf("%s.turn%d", at.plan.Task, turn))
+	if err := askServers(ctx, s); err != nil {
+		return err
+	}
+	all.unfit, err = runPrograms(ctx, s, *all, fmt.Sprintf("%s.turn%d", s.plan.Task, turn), s.log.captured())
+	return err
 }

@@ -1,0 +1,320 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/results"
+)
+
+// Trial is the row of a trial: how it ended, and why. Its texts are untrusted.
+type Trial struct {
+	results.RunResult
+	Name     string    // such as price/1
+	Ended    string    // its outcome, with its reason
+	State    State     // of its outcome
+	Why      Why       // why it did not pass; empty if it passed
+	ByAttack Why       // what its attack did; empty unless it succeeded
+	Before   []Attempt // earlier ones
+	Checks   []Check   // sorted by name
+}
+
+// Attempt is the row of an attempt at a trial that was made again.
+type Attempt struct {
+	results.Attempt
+	Text string // its outcome with its reason, and why, on one line
+}
+
+// Check is the row of a grader's verdict on a trial.
+type Check struct {
+	results.Validation
+	State State
+	Text  string // its name, its result unless it is a failure, and its feedback
+}
+
+func trialOf(task string, r results.RunResult) Trial {
+	t := Trial{
+		RunResult: r, Name: fmt.Sprintf("%s/%d", task, r.RunNumber), Ended: r.Outcome.With(r.Reason), State: StateOf(r.Outcome),
+		Why: WhyOf(r),
+	}
+	if r.Attacked() {
+		t.ByAttack = byAttack(*r.Attack)
+	}
+	for _, a := range r.Earlier {
+		t.Before = append(t.Before, Attempt{Attempt: a, Text: attemptText(a.Outcome.With(a.Reason), a.Message)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Validations)) {
+		t.Checks = append(t.Checks, checkOf(r.Validations[name]))
+	}
+	return t
+}
+
+func checkOf(v results.Validation) Check {
+	c := Check{Validation: v, State: StateOf(v.Result), Text: v.Identifier}
+	if v.Result != evidence.VerdictFail {
+		c.Text += fmt.Sprintf(" (%s)", v.Result)
+	}
+	c.Text += ": " + strings.TrimSpace(v.Feedback)
+	return c
+}
+
+func attemptText(ended, message string) string {
+	why := text.Fit(text.FirstLine(message), maxWhy)
+	switch {
+	case why == "":
+		return ended
+	case namesGraders.MatchString(why):
+		return why
+	}
+	return ended + ": " + why
+}
+
+// Last returns the text of the last attempt, as [Attempt] has it.
+func (t Trial) Last() string { return attemptText(t.Ended, t.Message) }
+
+// Passed reports whether the trial passed.
+func (t Trial) Passed() bool { return t.Outcome == evidence.ClassPass }
+
+// Line returns why the trial did not pass, on one line, otherwise how it ended; "" if it passed.
+func (t Trial) Line() string {
+	if t.Passed() {
+		return ""
+	}
+	return cmp.Or(t.Why.Line(), t.Ended)
+}
+
+// Noted returns the same, or what an attack did if the trial passed.
+func (t Trial) Noted() string { return cmp.Or(t.Line(), t.ByAttack.Line()) }
+
+// Full returns how the trial ended and all reasons, in lines.
+func (t Trial) Full() string {
+	ended := t.Ended
+	if t.Why.Own != "" {
+		ended += ": " + t.Why.Own
+	}
+	return strings.Join(append([]string{ended}, t.Why.Others()...), "\n")
+}
+
+// byAttack returns what a successful attack did.
+func byAttack(a results.Attack) Why {
+	w := Why{Own: a.Goal, line: a.Goal}
+	if len(a.Reasons) > 0 {
+		w.line += ": " + a.Reasons[0]
+	}
+	w.line = text.Line(w.line, maxWhy)
+	for _, reason := range a.Reasons {
+		w.Against = append(w.Against, Check{Text: reason})
+	}
+	return w
+}
+
+// Alike is a group of a task's trials with the same thing to report.
+type Alike[T comparable] struct {
+	Task   Task
+	What   T
+	Trials []int
+	First  Trial // the first of these trials
+}
+
+// maxNamed is the maximum number of trials listed for a group.
+const maxNamed = 40
+
+// Named returns the trials to list.
+func (a Alike[T]) Named() []int { return a.Trials[:min(len(a.Trials), maxNamed)] }
+
+// More returns the number of trials not listed.
+func (a Alike[T]) More() int { return len(a.Trials) - len(a.Named()) }
+
+// Gather calls say for each trial in order, and groups identical results for trials of the
+// same task.
+func Gather[T comparable](tasks []Task, say func(Trial) []T) (all []Alike[T]) {
+	for _, task := range tasks {
+		at := map[T]int{}
+		for _, trial := range task.Trials {
+			for _, what := range say(trial) {
+				i, known := at[what]
+				if !known {
+					i = len(all)
+					at[what], all = i, append(all, Alike[T]{Task: task, What: what, First: trial})
+				}
+				all[i].Trials = append(all[i].Trials, trial.RunNumber)
+			}
+		}
+	}
+	return all
+}
+
+// Failure is that a trial did not pass, or that an attack succeeded in it.
+type Failure struct {
+	Attack  bool   // it is the attack
+	Word    string // how the trial ended, with the reason
+	State   State
+	Line    string // why, on one line
+	Reasons string // the same in full, in lines
+}
+
+// Why returns the same of a trial.
+func (f Failure) Why(t Trial) Why {
+	if f.Attack {
+		return t.ByAttack
+	}
+	return t.Why
+}
+
+// Failures groups the trials that did not pass, and those in which an attack succeeded, by how and why:
+// attacks first, then the most frequent. Reasons are shortened to most bytes; with 0 there are none, and
+// trials with the same line are alike. Prompts of trigger_tests.yaml are not listed, since they count
+// through their metric: see [Run.TriggerSentence].
+func Failures(tasks []Task, most int) []Alike[Failure] {
+	failure := func(f Failure, why Why) Failure {
+		if f.Line = cmp.Or(why.Line(), f.Line); most > 0 {
+			f.Reasons = text.Shorten(strings.Join(why.Reasons(), "\n"), most)
+		}
+		return f
+	}
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return t.Trigger != nil })
+	all := Gather(tasks, func(t Trial) (said []Failure) {
+		if t.Attacked() {
+			said = append(said, failure(Failure{Attack: true, Word: results.AttackSucceeded, State: Bad}, t.ByAttack))
+		}
+		if !t.Passed() {
+			said = append(said, failure(Failure{Word: t.Ended, State: t.State, Line: t.Ended}, t.Why))
+		}
+		return said
+	})
+	slices.SortStableFunc(all, func(a, b Alike[Failure]) int {
+		switch {
+		case a.What.Attack != b.What.Attack && a.What.Attack:
+			return -1
+		case a.What.Attack != b.What.Attack:
+			return 1
+		}
+		return len(b.Trials) - len(a.Trials)
+	})
+	return all
+}
+
+// Why is why something happened in a trial. Its texts are untrusted.
+type Why struct {
+	Own     string // a reason that no grader gives; may be empty
+	Against []Check
+
+	line string // the first reason
+}
+
+// namesGraders matches a message that only lists graders.
+var namesGraders = regexp.MustCompile(`^(?:failed|could not judge): [^;\n]*$`)
+
+// WhyOf returns why a trial did not pass, or the empty Why if it passed. Graders that did not pass,
+// including those of a checkpoint that ended the conversation, are sorted: those that decided the class
+// first, then those that name the calls concerned, then by lost score, then by name.
+func WhyOf(r results.RunResult) Why {
+	if r.Outcome == evidence.ClassPass {
+		return Why{}
+	}
+	// The graders with this result determine the trial's class; empty if none does.
+	deciding := map[evidence.Class]evidence.VerdictResult{evidence.ClassFail: evidence.VerdictFail, evidence.ClassError: evidence.VerdictError}[r.Outcome]
+	rank := func(v results.Validation) int {
+		if v.Result == deciding {
+			return 0
+		}
+		return 1
+	}
+	w := Why{Own: r.Message}
+	against := func(v results.Validation) {
+		if v.Result != evidence.VerdictPass {
+			w.Against = append(w.Against, checkOf(v))
+		}
+	}
+	for _, v := range r.Validations {
+		against(v)
+	}
+	for _, c := range r.Checkpoints {
+		for _, v := range c.Validations {
+			if c.Stopped {
+				v.Identifier += fmt.Sprintf(" after turn %d", c.AfterTurn)
+				against(v)
+			}
+		}
+	}
+	slices.SortFunc(w.Against, func(a, b Check) int {
+		return cmp.Or(rank(a.Validation)-rank(b.Validation), Telling(a.Details, b.Details, a.Weight*(1-a.Score), b.Weight*(1-b.Score)),
+			cmp.Compare(a.Identifier, b.Identifier))
+	})
+	if w.line = cutLine(w.Own); len(w.Against) > 0 && rank(w.Against[0].Validation) == 0 {
+		w.line = decided(w.Against)
+	}
+	if len(w.Against) > 0 && namesGraders.MatchString(w.Own) {
+		w.Own = ""
+	}
+	return w
+}
+
+// Telling compares two failed verdicts by their details and the score that they cost: one
+// that names the calls concerned comes first, then one that costs more.
+func Telling(a, b map[string]any, costA, costB float64) int {
+	_, namesA := a[evidence.DetailCalls]
+	_, namesB := b[evidence.DetailCalls]
+	if namesA != namesB {
+		if namesA {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(costB, costA)
+}
+
+// maxWhy is the maximum length of a reason in a line, in columns.
+const maxWhy = 240
+
+// decided returns the first of the checks that decided a trial's class, and how many others failed.
+func decided(checks []Check) string {
+	line := cutLine(checks[0].Text)
+	if others := len(checks) - 1; others > 0 {
+		if strings.TrimRight(line, ".!?…") == line { // such as the message of a system call
+			line += "."
+		}
+		line += fmt.Sprintf(" And %s did not pass.", text.Count(others, "other grader"))
+	}
+	return line
+}
+
+// cutLine returns the first line of a text in visible form. If that introduces a program's
+// output, the most informative line of the output is appended, of which a long one is cut in its middle:
+// what went wrong is often said first, and what to do last.
+func cutLine(s string) string {
+	first, printed, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	first = text.Line(strings.TrimSpace(first), maxWhy)
+	if room := maxWhy - text.Columns(first) - 1; strings.HasSuffix(first, ":") && printed != "" && room > 0 {
+		printed, _, _ = strings.Cut(printed, "\nhint: ")
+		first += " " + text.Ends(text.Telling(printed), room)
+	}
+	return first
+}
+
+// Line returns the first reason on one line in visible form, or "": the feedback of the first grader that
+// decided the class, and how many others failed; or the reason that no grader gives.
+func (w Why) Line() string { return w.line }
+
+// Others returns the reasons besides Own. Each may have several lines.
+func (w Why) Others() []string {
+	var all []string
+	for _, c := range w.Against {
+		all = append(all, c.Text)
+	}
+	return all
+}
+
+// Reasons returns all reasons.
+func (w Why) Reasons() []string {
+	if w.Own == "" {
+		return w.Others()
+	}
+	return append([]string{w.Own}, w.Others()...)
+}

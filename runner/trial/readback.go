@@ -1,0 +1,63 @@
+package trial
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/capture"
+)
+
+// complaint is what a script said of an answer that it did not expect.
+type complaint struct {
+	message string // empty if it ended otherwise
+	server  string // the one whose process ended during the call, or ""
+}
+
+// readBack reads from the log what bears on the outcome: why a script has ended that a server did not answer as
+// expected, and whether servers listed to the agent what their pins say, which is an error if they are strict.
+func readBack(log observer, all everything, calls func() (capture.Result, error)) (c complaint, err error) {
+	if all.ran.ending.isUnexpected(all.plan) {
+		if c, err = complaintOf(evidence.Dir(log.Dir()), all.ran.drained, calls); err != nil {
+			return c, err
+		}
+	}
+	return c, compareListed(all.plan, log.Recorder, calls)
+}
+
+// complaintOf returns what a script complained of, by its stderr and by events until a time.
+func complaintOf(dir evidence.Dir, until time.Time, calls func() (capture.Result, error)) (c complaint, err error) {
+	captured, err := calls()
+	if err != nil {
+		return c, err
+	}
+	events, err := dir.Events()
+	if err != nil {
+		return c, err
+	}
+	events = slices.DeleteFunc(events, func(e evidence.Event) bool { return e.Time.After(until) })
+	c.message = cmp.Or(dir.LastStderrLine(), "a server did not answer as the script expects")
+	if last := lastOf(captured.Calls); slices.ContainsFunc(events, endsDuring(last)) {
+		c.server = last.Server
+	}
+	return c, nil
+}
+
+// lastOf returns the last call, or a zero one.
+func lastOf(calls []evidence.Call) (last evidence.Call) {
+	if n := len(calls); n > 0 {
+		last = calls[n-1]
+	}
+	return last
+}
+
+// endsDuring reports whether an event is the end of the process to which a call was made, and the reason
+// why it has no answer.
+func endsDuring(call evidence.Call) func(evidence.Event) bool {
+	return func(e evidence.Event) bool {
+		conn, _ := e.Data["conn"].(string)
+		return call.Outcome == evidence.OutcomeTransportError && e.Kind == "server_exit" && e.Where == call.Server &&
+			e.Data["asked"] != true && (conn == "" || conn == call.Conn)
+	}
+}
