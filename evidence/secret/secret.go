@@ -268,8 +268,8 @@ func (s *Set) String(text string) string {
 //
 // Whatever else waza cuts, it cuts after secrets were replaced. Two kinds of texts are cut where nobody knows
 // them: what guests report of programs, since a guest must not hold others' secrets; and what an error or an
-// event quotes of a message, since readers of messages, which agents use too, know of no secrets, and the quote
-// must not be as large as the message.
+// event quotes of a message or of a host's name, since readers of messages, which agents use too, and the egress
+// proxy know of no secrets, and the quote must not be as large as the message.
 func (s *Set) Cut(doc []byte, isJSON bool) ([]byte, Found) {
 	clean := s.Bytes
 	if isJSON {

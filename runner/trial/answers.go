@@ -9,7 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcp/answer"
 )
 
@@ -21,9 +21,10 @@ const (
 
 // answers answers requests of servers, for which a built-in agent asks, and records them.
 type answers struct {
-	table answer.Table
-	rec   eventRecorder
-	acted *atomic.Bool // set when an answer is given
+	table   answer.Table
+	rec     eventRecorder
+	secrets *secret.Set
+	acted   *atomic.Bool // set when an answer is given
 
 	mu    sync.Mutex
 	given int    // guarded by mu
@@ -59,9 +60,10 @@ func (a *answers) answer(q input.Question) (input.Reply, bool) {
 	if reply.Result == nil {
 		said = fmt.Sprintf("error %d: %s", reply.Code, reply.Message)
 	}
+	short := func(text string) string { return beginning(text, maxShownText, a.secrets) }
 	event := evidence.Event{
-		Kind: evidence.EventAnswer, Where: text.Shorten(q.Server, maxShownText),
-		Message: text.Shorten(q.Kind+" "+string(q.Params), maxShownText) + " is answered " + text.Shorten(said, maxShownText),
+		Kind: evidence.EventAnswer, Where: short(q.Server),
+		Message: short(q.Kind+" "+string(q.Params)) + " is answered " + short(said),
 		Data:    map[string]any{"unmet": reply.Unmet != ""},
 	}
 	a.mu.Lock()

@@ -12,7 +12,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -29,7 +28,8 @@ type canaryScanner struct {
 	rec     eventRecorder
 	allowed map[string][]string // servers and hosts that each canary may reach
 
-	servers []string // all servers of the trial
+	servers []string    // all servers of the trial
+	secrets *secret.Set // to replace in what is cut
 
 	mu   sync.Mutex
 	seen map[matchKey]int // guarded by mu
@@ -42,11 +42,11 @@ type matchKey struct{ canary, how string }
 type eventRecorder interface{ Event(evidence.Event) }
 
 // scannerFor returns the scanner of a trial, or nil if the trial has no canaries.
-func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
+func scannerFor(t *plan.Trial, rec *evidence.Recorder, secrets *secret.Set) (*canaryScanner, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
 	}
-	l := &canaryScanner{rec: rec, allowed: map[string][]string{}, seen: map[matchKey]int{}}
+	l := &canaryScanner{rec: rec, allowed: map[string][]string{}, secrets: secrets, seen: map[matchKey]int{}}
 	for _, s := range t.Servers {
 		l.servers = append(l.servers, s.Name)
 	}
@@ -70,7 +70,7 @@ func (s *canaryScanner) recordingTo(rec eventRecorder) *canaryScanner {
 	if s == nil {
 		return nil
 	}
-	return &canaryScanner{set: s.set, rec: rec, allowed: s.allowed, servers: s.servers, seen: map[matchKey]int{}}
+	return &canaryScanner{set: s.set, rec: rec, allowed: s.allowed, servers: s.servers, secrets: s.secrets, seen: map[matchKey]int{}}
 }
 
 // watchedWays returns the ways out on which a trial's canaries are looked for.
@@ -91,7 +91,7 @@ func (s *canaryScanner) frame(f evidence.Frame, number int64) {
 	}
 	for _, found := range s.set.In(f.Raw) {
 		s.record(f.Server, f.Server, evidence.CanarySeen{
-			Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding, Tool: toolOf(f.Raw), Frame: number,
+			Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding, Tool: toolOf(f.Raw, s.secrets), Frame: number,
 		})
 	}
 }
@@ -101,12 +101,12 @@ const maxToolName = 256
 
 // toolOf returns the name of the tool that a message calls, or "" if it is not exactly one
 // call.
-func toolOf(raw []byte) string {
+func toolOf(raw []byte, secrets *secret.Set) string {
 	m, err := jsonrpc.ReadOne(raw)
 	if err != nil || m.Method != "tools/call" {
 		return ""
 	}
-	return strings.ToValidUTF8(text.Shorten(jsontext.Word(jsontext.Member(m.Params, "name")), maxToolName), "\uFFFD")
+	return beginning(jsontext.Word(jsontext.Member(m.Params, "name")), maxToolName, secrets)
 }
 
 // request scans the URL and headers of a request to a server.
@@ -158,7 +158,7 @@ func (s *canaryScanner) hostName(container, how, name string) {
 	}
 	for _, found := range s.set.InName(name) {
 		s.record(container, "", evidence.CanarySeen{
-			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: strings.ToValidUTF8(name[:min(len(name), maxHostName)], "\uFFFD"),
+			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: beginning(name, maxHostName, s.secrets),
 		})
 	}
 }

@@ -32,7 +32,7 @@ func lookingOut(t *testing.T, more ...evidence.Canary) (observer, func() []strin
 	}
 	l, err := scannerFor(&plan.Trial{Servers: []plan.Server{{Name: "mail"}}, Canaries: append(more, evidence.Canary{
 		Name: "token", Value: testCanary, Planted: []evidence.Plant{{Server: "crm", Env: "TOKEN"}, {File: "a"}}, MayReach: []string{"web", "api.example.com"},
-	})}, rec)
+	})}, rec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestNoLookout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := scannerFor(&plan.Trial{}, rec)
+	l, err := scannerFor(&plan.Trial{}, rec, nil)
 	if err != nil || l != nil {
 		t.Fatalf("%v, %v", l, err)
 	}
@@ -146,12 +146,23 @@ func TestNoLookout(t *testing.T) {
 	}
 }
 
-// Of a secret that lies across the end of a tool's name nothing is recorded.
-func TestCutToolName(t *testing.T) {
-	secrets := &secret.Set{}
-	secrets.Add("hunter2-and-more")
-	name := toolOf([]byte(`{"method":"tools/call","params":{"name":"` + strings.Repeat("x", maxToolName-7) + `hunter2-and-more"}}`))
-	if got, _ := secrets.Cut([]byte(name), false); !strings.HasPrefix(string(got), "xxx") || strings.Contains(string(got), "hunt") {
-		t.Errorf("%s", got)
+// Of a secret that lies across the end of a name nothing is recorded.
+func TestCutNames(t *testing.T) {
+	o, recorded := lookingOut(t)
+	o.canaries.secrets = &secret.Set{}
+	o.canaries.secrets.Add("hunter2-and-more")
+	long := func(most int) string {
+		return testCanary + strings.Repeat("x", most-len(testCanary)-7) + "hunter2-and-more"
+	}
+	o.Named("agent", long(maxHostName))
+	o.Frame(evidence.Frame{Server: "mail", Dir: evidence.ToServer, Raw: []byte(`{"method":"tools/call","params":{"name":"` + long(maxToolName) + `"}}`)})
+	said := recorded()
+	if len(said) != 2 {
+		t.Fatalf("%q", said)
+	}
+	for _, name := range said {
+		if !strings.Contains(name, "x*******…") {
+			t.Error(name)
+		}
 	}
 }

@@ -72,7 +72,7 @@ func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *ga
 	e := &endpoints{
 		plan: s.plan, observer: s.log, models: models,
 		commands: &commands{mocks: s.plan.Commands, workspace: s.sandbox.Layout(sandbox.Agent).Workspace, rec: s.log.Recorder, acted: s.log.acted},
-		answers:  &answers{table: s.plan.Answers, rec: s.log.Recorder, acted: s.log.acted},
+		answers:  &answers{table: s.plan.Answers, rec: s.log.Recorder, secrets: s.o.Secrets, acted: s.log.acted},
 	}
 	for _, up := range s.servers.up {
 		e.servers = append(e.servers, up.proxied)

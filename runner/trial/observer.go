@@ -29,7 +29,7 @@ type observer struct {
 
 // newObserver returns the observer of a trial, which records to rec.
 func newObserver(t *plan.Trial, rec *evidence.Recorder, o Options) (observer, error) {
-	canaries, err := scannerFor(t, rec)
+	canaries, err := scannerFor(t, rec, o.Secrets)
 	return observer{Recorder: rec, canaries: canaries, calls: &callWatch{secrets: o.Secrets, report: o.Called}, acted: new(atomic.Bool)}, err
 }
 
@@ -87,7 +87,7 @@ func (o observer) conn(name string) string {
 // it.
 func (o observer) Called(server, tool string) (over func()) {
 	if o.sender == evidence.SenderHook {
-		o.Event(evidence.Event{Kind: evidence.EventHookCall, Where: server, Message: "a hook calls " + o.calls.clean(tool)})
+		o.Event(evidence.Event{Kind: evidence.EventHookCall, Where: server, Message: "a hook calls " + beginning(tool, maxToolName, o.calls.secrets)})
 		return func() {}
 	}
 	o.acted.Store(true)
@@ -139,7 +139,7 @@ type openCall struct {
 
 // called records the start of a call, and returns a function for its end.
 func (w *callWatch) called(server, tool string) (over func()) {
-	tool = w.clean(tool)
+	tool = beginning(w.secrets.String(tool), maxToolName, w.secrets)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
@@ -149,9 +149,13 @@ func (w *callWatch) called(server, tool string) (over func()) {
 	return func() { w.over(call) }
 }
 
-// clean returns the name of a tool, short and without secrets.
-func (w *callWatch) clean(tool string) string {
-	return strings.ToValidUTF8(text.Shorten(w.secrets.String(tool), maxToolName), "\uFFFD")
+// beginning returns the beginning of what others wrote, for an event. If that is too long, secrets are replaced
+// before it is cut; otherwise the recorder replaces them, and counts.
+func beginning(said string, most int, secrets *secret.Set) string {
+	if len(said) > most {
+		said = secrets.String(said)
+	}
+	return strings.ToValidUTF8(text.Shorten(said, most), "\uFFFD")
 }
 
 func (w *callWatch) over(call openCall) {

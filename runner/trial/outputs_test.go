@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
@@ -51,6 +53,26 @@ func TestServerOutput(t *testing.T) {
 	events, err := dir.Events()
 	if err != nil || len(events) != 1 || events[0].Kind != "limit" || events[0].Where != "s" {
 		t.Errorf("%+v, %v", events, err)
+	}
+}
+
+// events keeps events.
+type events []evidence.Event
+
+func (l *events) Event(e evidence.Event) { *l = append(*l, e) }
+
+// What is kept of a question of a server and of its answer ends with no piece of a secret.
+func TestCutAnswer(t *testing.T) {
+	secrets := &secret.Set{}
+	secrets.Add("hunter2-and-more")
+	var told events
+	a := &answers{rec: &told, secrets: secrets}
+	long := strings.Repeat("x", maxShownText-7) + "hunter2-and-more"
+	if _, ok := a.answer(input.Question{Server: long, Params: json.RawMessage(long)}); !ok || len(told) != 1 {
+		t.Fatalf("%+v", told)
+	}
+	if e := told[0]; !strings.HasSuffix(e.Where, "x*******…") || !strings.Contains(e.Message, "x******… is answered ") {
+		t.Errorf("%+v", e)
 	}
 }
 
