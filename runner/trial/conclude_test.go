@@ -198,6 +198,10 @@ var concluded = map[string]struct {
 		all:  leaving(true, loss{evidence.GapFinalOutput, absent, errNoMessage}, loss{evidence.GapFinalOutput, overlong, nil}),
 		gaps: []string{"final output: its transcript has no message", "final output: only the first 16777216 bytes are kept"},
 	},
+	"an output that is too long midway": {
+		all:  with(leaving(true), func(all *everything) { all.ran.overlong = true }),
+		gaps: []string{"final output: only the first 16777216 bytes are kept"},
+	},
 	"lines that cannot be read": {
 		all:  leaving(false, loss{evidence.GapLines, unread, errUnread}),
 		gaps: []string{"transcript lines: cannot be read"},
