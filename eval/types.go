@@ -51,7 +51,7 @@ type Eval struct {
 
 	Path  string `json:"-"` // as given
 	Local bool   `json:"-"` // read to run on processes of this machine, without containers
-	// Contained is what needs a container, if only that made the eval be read for containers.
+	// Contained names what needs a container, if that is why the eval was not read as Local.
 	Contained string `json:"-"`
 
 	// Mocks are the servers of MCPMocks, and MockFiles the files that they were read from.

@@ -15,7 +15,8 @@ const (
 	ClassAgentError Class = "agent_error"
 	ClassError      Class = "error" // a grader lacked the evidence it needs
 	ClassInfra      Class = "infra"
-	// ClassServerError means that an MCP server exited before its first answer.
+	// ClassServerError means that an MCP server exited by itself before its first answer, or during a call of
+	// executor script.
 	ClassServerError Class = "server_error"
 )
 

@@ -31,7 +31,7 @@ type Trial struct {
 	Ended        time.Time     `json:"ended"`
 	ExitCode     *int          `json:"exit_code,omitempty"`
 	Signal       string        `json:"signal,omitempty"`
-	Class        Class         `json:"class,omitempty"`   // before grading only timeout, agent_error, server_error or infra
+	Class        Class         `json:"class,omitempty"`   // before grading of trials that ended badly alone; never pass
 	Reason       Reason        `json:"reason,omitempty"`  // with Class
 	Message      string        `json:"message,omitempty"` // explanation for the user
 	// FailedServer is the server that caused a server_error.

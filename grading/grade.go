@@ -7,13 +7,12 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Grade judges a trial by its evidence in dir. It derives the calls and the tool lists of
-// servers from the frames, and writes them to calls.jsonl and catalogs.jsonl. It does not
-// write the verdicts.
+// Grade judges a trial by its evidence in dir. It derives the calls and the tool lists of servers
+// from the frames and compares the calls with the agent's transcript, and writes what it derived to
+// calls.jsonl, catalogs.jsonl and narration.json. It does not write the verdicts.
 //
-// A trial that ended as timeout or agent_error, or whose agent got no response, keeps that
-// class; its graders run for the record. A trial that ended as infra or server_error is not
-// graded. Otherwise, the class is fail if a grader failed, whatever else could not be judged. If a grader
+// A trial that has a class already keeps it; its graders run for the record, but not those of infra
+// and server_error. Otherwise, the class is fail if a grader failed, whatever else could not be judged. If a grader
 // could not judge, it is agent_error where the agent may have spoilt the evidence, and else error. It is
 // pass if not.
 //
@@ -31,6 +30,9 @@ func Grade(dir evidence.Dir, trial evidence.Trial) (evidence.Verdicts, error) {
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message, Verdicts: []evidence.Verdict{}}, nil
 	}
 	s, err := open(dir, trial)
+	if err == nil {
+		err = s.write()
+	}
 	if err != nil {
 		return evidence.Verdicts{}, fmt.Errorf("grading: %w", err)
 	}

@@ -29,7 +29,9 @@ type subject struct {
 	gaps     []capture.Gap // in the frames
 	reads    []capture.Read
 	requests []capture.ServerRequest
+	catalogs []evidence.Catalog
 	changes  []evidence.Change // of servers' tools
+	noFrames bool              // there is no file of frames
 	// narration compares the agent's transcript with its calls. It is nil without a
 	// transcript.
 	narration *evidence.Narration
@@ -44,7 +46,7 @@ type subject struct {
 	stepsErr error // why they cannot be read
 }
 
-// open reads a trial's evidence. What is missing is recorded for the graders that need it.
+// open reads a trial's evidence, and writes nothing. What is missing is recorded for the graders that need it.
 func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	s := &subject{dir: evidence.Dir(filepath.Clean(string(dir))), trial: trial}
 	for _, server := range trial.Servers {
@@ -68,11 +70,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	tools := capture.Tools(s.servers, captured)
 	captured.Gaps = s.gaps
 	capture.Tie(captured, tools, s.models())
-	if !errors.Is(err, fs.ErrNotExist) {
-		if err := errors.Join(s.dir.WriteCalls(s.calls), s.dir.WriteCatalogs(captured.Catalogs)); err != nil {
-			return nil, err
-		}
-	}
+	s.catalogs, s.noFrames = captured.Catalogs, errors.Is(err, fs.ErrNotExist)
 	s.steps, s.stepsErr = s.dir.Steps()
 	transcript, left := s.transcript()
 	paired := capture.Pair(tools, s.calls, transcript)
@@ -80,12 +78,21 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	if left {
 		n := s.narrate(paired, transcript)
 		s.narration = &n
-		if err := paired.Err(); err != nil {
-			return nil, err
-		}
-		return s, s.dir.WriteNarration(n)
+		return s, paired.Err()
 	}
 	return s, nil
+}
+
+// write writes what was derived from the evidence.
+func (s *subject) write() error {
+	var errs []error
+	if !s.noFrames {
+		errs = append(errs, s.dir.WriteCalls(s.calls), s.dir.WriteCatalogs(s.catalogs))
+	}
+	if s.narration != nil {
+		errs = append(errs, s.dir.WriteNarration(*s.narration))
+	}
+	return errors.Join(errs...)
 }
 
 // changesOf returns the changes of all servers' tools, in order.

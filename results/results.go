@@ -38,7 +38,7 @@ type Results struct {
 	Config    Config             `json:"config"`
 	Summary   Summary            `json:"summary"`
 	Metrics   map[string]Measure `json:"metrics"`
-	// Labels are what of the eval changes no verdict, by upstream's names, such as
+	// Labels are settings of the eval that do not affect verdicts, by upstream's names, such as
 	// schemaVersion, and the names of metrics that are not measured.
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 	// Triggers are the results of trigger_tests.yaml, or nil if none of it was run.

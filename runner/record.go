@@ -172,7 +172,7 @@ func ReadRecord(dir string) (Record, error) {
 	if err != nil {
 		return r, err
 	}
-	maps.DeleteFunc(r.Files, func(name, _ string) bool { return regraded(name) }) // runs of before have them
+	maps.DeleteFunc(r.Files, func(name, _ string) bool { return regraded(name) }) // older runs list them
 	return r, errors.Join(r.staysIn(dir), evidence.CheckPlain(dir))
 }
 

@@ -1,5 +1,5 @@
 // Package secret finds known values in bytes: secrets, which it replaces by marks before anything
-// is written, and canaries, whose way it reports.
+// is written, and canaries, of which it reports where they are.
 //
 // One matcher finds both. It reads a text as it is and with its escapes decoded, and knows where
 // each byte stood, so that a mark takes the place of what was there and has its length. It finds

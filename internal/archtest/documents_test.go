@@ -45,7 +45,7 @@ func TestPackagesDocument(t *testing.T) {
 }
 
 // walked is a name in the walk of ARCHITECTURE.md: a package's function, type or method.
-var walked = regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*(?:\\.[A-Z]\\w*)?)`")
+var walked = regexp.MustCompile("`([a-z]+)\\.([A-Za-z]\\w*(?:\\.[A-Z]\\w*)?)`")
 
 // architecture is the text of ARCHITECTURE.md.
 func architecture(t *testing.T) string {
@@ -96,6 +96,9 @@ func TestWalk(t *testing.T) {
 	files, packages, all := map[string]bool{}, map[string]bool{}, 0
 	for _, name := range named {
 		file := declared[name[1]+"."+name[2]]
+		if file == "" && strings.ToLower(name[2]) == name[2] {
+			continue // a file's name
+		}
 		if file == "" {
 			t.Errorf("ARCHITECTURE.md names %s, which does not exist", name[0])
 		}

@@ -1,5 +1,5 @@
 // Package answer answers requests of MCP servers to their client (elicitation, sampling and roots) from
-// the table that is answers of a task.
+// the table under answers in a task.
 //
 // The built-in agents ask the runner, which has the table, for each answer. So their executable, which
 // is process 1 of every container, has no library of JSON Schemas. This package does not know about

@@ -1,5 +1,5 @@
-// Package client is waza's MCP client: of the runner, for the probe before a trial, tool calls for
-// graders after the agent has stopped, and the inspection of a server, and of the built-in agents.
+// Package client is waza's MCP client. The runner uses it to probe servers before a trial, to call tools
+// for graders after the agent has stopped, and to inspect servers; the built-in agents use it too.
 //
 // It speaks streamable HTTP in both eras of the protocol and nothing else: the runner talks to
 // servers through the proxy too, with Own of package proxy. A [Session] rejects requests from the

@@ -51,7 +51,7 @@ const (
 	maxAnswer    = 256 << 20       // bytes of an answer; a larger one is broken off
 	maxKept      = dialect.MaxBody // bytes of an answer that are recorded
 	maxMemory    = 256 << 20       // bytes of requests and responses in memory
-	maxKeptInAll = 1 << 30         // bytes of both in a trial; then no request is passed on, and maxMemory later the agent is ended
+	maxKeptInAll = 1 << 30         // bytes of both in a trial; requests after that are refused, and after maxMemory more the agent is stopped
 )
 
 // maxNotes is how many events a gateway records of requests that it does not pass on.
