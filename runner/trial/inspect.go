@@ -57,7 +57,8 @@ func Inspect(ctx context.Context, backend sandbox.Opener, t *plan.Trial, dir evi
 	all.ended, all.down = rec.Now(), down.found
 	all.failed = failure{all.ended, err}
 	err = errors.Join(err, dir.Sync())
-	record, failed := all.write(dir, rec)
+	all.missing = rec.Lost()
+	record, failed := writeRecord(dir, all.redacted(conclude(all), rec), rec)
 	return l.found, record, errors.Join(err, failed)
 }
 

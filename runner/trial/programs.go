@@ -60,7 +60,7 @@ func runPrograms(ctx context.Context, s *stage, all everything, task string, cal
 	}
 	p := &programs{
 		backend: s.o.Backend, plan: s.plan, rec: s.log.Recorder, secrets: s.o.Secrets,
-		task: task, trial: all.redacted(s.log.Recorder), captured: calls,
+		task: task, trial: all.redacted(conclude(all), s.log.Recorder), captured: calls,
 	}
 	err = p.runAll(ctx, asksOf(s.plan, evidence.StepProgram))
 	return p.unfit, err

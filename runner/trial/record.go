@@ -52,11 +52,11 @@ func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, er
 	return s, err
 }
 
-// redacted concludes a trial and removes secrets from free text. It adds the counts of what was removed from
+// redacted removes secrets from the free text of a trial's record. It adds the counts of what was removed from
 // the trial's files. Names of tasks, servers and graders are kept, since they are used for lookups. Texts are
 // made valid UTF-8, as in trial.json, so that grading now and later sees the same.
-func (all everything) redacted(rec *evidence.Recorder) evidence.Trial {
-	secrets, record := all.o.Secrets, conclude(all)
+func (all everything) redacted(record evidence.Trial, rec *evidence.Recorder) evidence.Trial {
+	secrets := all.o.Secrets
 	var sum secret.Found
 	clean := func(text string) string {
 		cleaned, found := secrets.Bytes([]byte(text))
@@ -157,19 +157,17 @@ func withoutRepeats(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// write concludes a trial, writes trial.json and returns its content. If the disk is full, the trial's large
-// files, which are incomplete, are removed to make space for it and for the trials that follow.
-func (all everything) write(dir evidence.Dir, rec *evidence.Recorder) (evidence.Trial, error) {
-	all.missing = rec.Lost()
-	written := all.redacted(rec)
-	err := dir.WriteTrial(written)
+// writeRecord writes trial.json and returns its content. If the disk is full, the trial's large files, which
+// are incomplete, are removed to make space for it and for the trials that follow.
+func writeRecord(dir evidence.Dir, record evidence.Trial, rec *evidence.Recorder) (evidence.Trial, error) {
+	err := dir.WriteTrial(record)
 	if evidence.DiskFull(err) {
-		return OutOfSpace(dir, written, err)
+		return OutOfSpace(dir, record, err)
 	}
 	if err == nil && evidence.DiskFull(rec.Err()) {
-		return OutOfSpace(dir, written, nil)
+		return OutOfSpace(dir, record, nil)
 	}
-	return written, err
+	return record, err
 }
 
 // OutOfSpace removes the large files of a trial that fills the disk and writes its record again. If why

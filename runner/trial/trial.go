@@ -93,7 +93,8 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	if all.ended.IsZero() {
 		all.ended = rec.Now()
 	}
-	written, err := all.write(dir, rec)
+	all.missing = rec.Lost()
+	written, err := writeRecord(dir, all.redacted(conclude(all), rec), rec)
 	return &written, err
 }
 
@@ -135,7 +136,15 @@ func (all *everything) inSandbox(ctx context.Context, log observer, down *teardo
 	if all.left, err = collect(ctx, s, all.ran, false); err != nil {
 		return s, err
 	}
-	return s, ask(ctx, s, all.ran)
+	if err := ask(ctx, s); err != nil {
+		return s, err
+	}
+	if all.ran.ending.ended { // graders do not see what these do
+		if err := hooksOf(s, s.endpoints).after(ctx); err != nil {
+			return s, err
+		}
+	}
+	return s, context.Cause(ctx)
 }
 
 // stage is an open sandbox in which the servers have answered, and the hooks before the agent have run. It does
@@ -206,19 +215,10 @@ func collect(ctx context.Context, s *stage, ran agentRun, midway bool) (collecte
 	return c.found, err
 }
 
-// ask makes the calls and reads the files that graders ask for. Then it runs the hooks after the agent,
-// whose doings graders thus do not see.
-func ask(ctx context.Context, s *stage, ran agentRun) error {
+// ask makes the calls and reads the files that graders ask for, and closes the agent's endpoints.
+func ask(ctx context.Context, s *stage) error {
 	err := askServers(ctx, s)
-	if err := errors.Join(err, s.endpoints.close(ctx)); err != nil {
-		return err
-	}
-	if ran.ending.ended {
-		if err := hooksOf(s, s.endpoints).after(ctx); err != nil {
-			return err
-		}
-	}
-	return context.Cause(ctx)
+	return errors.Join(err, s.endpoints.close(ctx))
 }
 
 // hold keeps the sandbox and its servers running so that a person can look at them. What they

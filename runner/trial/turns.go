@@ -218,7 +218,8 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 	if err != nil {
 		return then, err
 	}
-	if then, err = all.write(dir, rec); err != nil {
+	all.missing = rec.Lost()
+	if then, err = writeRecord(dir, all.redacted(conclude(all), rec), rec); err != nil {
 		return then, err
 	}
 	_, err = Consulting{Connect: s.o.Connect, Secrets: s.o.Secrets}.Ask(ctx, dir, then)

@@ -7,10 +7,18 @@ pypi_base=python:3.11-slim-bookworm
 go_base=golang:1.26-bookworm
 
 have_package_bases() {
-	have_package_base npm "$npm_base"
+	have_npm_base
 	have_package_base pypi "$pypi_base"
 	have_package_base go "$go_base"
 	have_tools
+}
+
+# have_npm_base has the image of Node.js, for steps that run side by side.
+have_npm_base() {
+	(
+		! command -v flock >/dev/null || flock 8
+		have_package_base npm "$npm_base"
+	) 8>"$scratch/npm.lock"
 }
 
 # have_tools builds the image of the usual tools, on Node.js.
@@ -26,6 +34,7 @@ have_tools() {
 # change; what came from elsewhere is left as it is.
 have_package_base() {
 	local context=$scratch/base-$1 inputs
+	rm -rf "$context"
 	cp -R "$root/scripts/images/$1" "$context"
 	[ "$1" != go ] || go version >"$context/version"
 	inputs=$(digest_tree "$context")+$(docker image inspect --format '{{.Id}}' "$base_image")

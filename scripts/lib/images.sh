@@ -7,10 +7,11 @@ inputs_label=waza.inputs
 have_example_images() {
 	have_first_image
 	have_go_server sql examples/services/server
-	have_debian_image npm-servers examples/real-servers/images/npm-servers
-	have_debian_image postgres examples/services/images/postgres
-	have_conformance
+	have_fetching_image postgres examples/services/images/postgres "$base_image"
 	have_go_memory
+	have_npm_base
+	have_fetching_image npm-servers examples/real-servers/images/npm-servers "$npm_base"
+	have_conformance
 }
 
 have_first_image() {
@@ -38,19 +39,11 @@ compile_server() {
 		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$2" "./$1")
 }
 
-# have_debian_image NAME DIRECTORY builds an image of foreign packages, on Debian.
-have_debian_image() {
-	local context=$scratch/$1
-	cp -R "$root/$2" "$context"
-	have_fetching_image "$1" "$context"
-}
-
 have_conformance() {
-	local context=$scratch/conformance
-	cp -R "$root/test/conformance/image" "$context"
+	mkdir "$scratch/conformance"
 	quietly "the conformance suite's server does not compile" \
-		compile_everything "$context/everything-server"
-	have_fetching_image conformance "$context"
+		compile_everything "$scratch/conformance/everything-server"
+	have_fetching_image conformance test/conformance/image "$npm_base"
 }
 
 # The server is the tool of a module of its own, which pins it.
@@ -60,16 +53,18 @@ compile_everything() {
 		github.com/modelcontextprotocol/go-sdk/conformance/everything-server)
 }
 
-# have_fetching_image NAME CONTEXT builds an image whose builder fetches packages.
+# have_fetching_image NAME DIRECTORY BASE builds an image whose builder fetches packages, on BASE, of DIRECTORY
+# and what is in the scratch directory under NAME.
 have_fetching_image() {
-	local inputs base
-	base=$(docker image inspect --format '{{.Id}}' "$base_image") ||
-		die "$base_image is missing: run scripts/setup base"
-	inputs=$(digest_tree "$2")+$base
+	local context=$scratch/$1 inputs base
+	base=$(docker image inspect --format '{{.Id}}' "$3") || die "$3 is missing: run scripts/setup base"
+	mkdir -p "$context"
+	cp -R "$root/$2/." "$context"
+	inputs=$(digest_tree "$context")+$base
 	# Certificates are no input: the packages are the same whoever vouches
 	# for the connection.
-	local_certificates >"$2/ca.pem"
-	have_image "waza-examples/$1:latest" "$2" "$inputs"
+	local_certificates >"$context/ca.pem"
+	have_image "waza-examples/$1:latest" "$context" "$inputs"
 }
 
 have_go_memory() {
