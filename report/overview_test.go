@@ -55,12 +55,16 @@ func TestTaskRows(t *testing.T) {
 	}
 	for i, task := range run.Results.Tasks {
 		row := rows[i]
-		text, status := row.flat(), view.TaskOf(task, 5).Word()
-		if task.Attacked() { // which passed otherwise
-			status = "attack succeeded"
+		text := row.flat()
+		want := []string{
+			"pass", "2 fail, 1 agent_error (exit_code)", "fail", "attack succeeded", "timeout, 2 with no outcome",
+			"infra (server), 3 with no outcome, after 2 infra",
+		}[i]
+		if ended := strings.Join(row.texts(".badge"), ", "); ended != want {
+			t.Errorf("%s: %s, want %s", task.TestID, ended, want)
 		}
 		for _, want := range []string{
-			task.DisplayName, status,
+			task.DisplayName,
 			fmt.Sprintf("%d/%d", task.Stats.PassedRuns, task.Stats.TotalRuns),
 			fmt.Sprintf("%.2f", task.Stats.AvgWeightedScore),
 		} {

@@ -43,7 +43,7 @@ func (s strip) scaled() strip {
 }
 
 // missingMark returns the mark of a trial without an outcome.
-func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
+func missingMark() Mark { return Mark{"none", view.NoOutcome, "soft"} }
 
 // trialMark returns the mark of a trial in a task's row. A successful attack takes precedence over
 // a pass.

@@ -99,33 +99,12 @@ func taskRow(t view.Task) []string {
 	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
 }
 
-// ends returns the outcomes of a task's trials, counted if there are several. A successful
-// attack is shown first.
 func ends(t view.Task) string {
-	var said []string
-	if t.Attacked() {
-		said = append(said, code(results.AttackSucceeded))
+	var all []string
+	for _, e := range t.Ends() {
+		all = append(all, strings.TrimSpace(e.Lead+" "+code(e.Word)))
 	}
-	for _, c := range t.Outcomes {
-		text, all := code(string(c.Class)), c.Trials == len(t.Runs)
-		switch {
-		case all && t.Attacked() && c.Class == evidence.ClassPass:
-			continue
-		case !all:
-			text = fmt.Sprintf("%d %s", c.Trials, text)
-		}
-		said = append(said, text)
-	}
-	if left := t.MissingText(); left != "" {
-		said = append(said, left)
-	}
-	for _, c := range t.Earlier {
-		said = append(said, fmt.Sprintf("after %d %s", c.Trials, code(string(c.Class))))
-	}
-	if len(said) == 0 {
-		return view.Unknown
-	}
-	return strings.Join(said, ", ")
+	return strings.Join(all, ", ")
 }
 
 func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisecond) }

@@ -55,34 +55,12 @@ func row(t view.Task) []string {
 	}
 }
 
-// ends lists how the trials ended, without pass if one did not, and the number of earlier
-// attempts.
 func ends(t view.Task) string {
 	var all []string
-	for _, r := range t.Runs {
-		if r.Outcome != evidence.ClassPass {
-			all = append(all, r.Outcome.With(r.Reason))
-		}
+	for _, e := range t.Ends() {
+		all = append(all, e.Text())
 	}
-	slices.Sort(all)
-	said := []string{strings.Join(slices.Compact(all), ",")}
-	switch {
-	case len(t.Runs) == 0:
-		said[0] = view.Unknown
-	case len(all) == 0 && !t.Attacked():
-		said[0] = string(evidence.ClassPass)
-	case len(all) == 0:
-		said[0] = results.AttackSucceeded
-	case t.Attacked():
-		said = append(said, results.AttackSucceeded)
-	}
-	if left := t.MissingText(); left != "" {
-		said = append(said, left)
-	}
-	for _, c := range t.Earlier {
-		said = append(said, fmt.Sprintf("after %d %s", c.Trials, c.Class))
-	}
-	return strings.Join(said, ", ")
+	return strings.Join(all, ", ")
 }
 
 // evalLine returns one or more lines about the reliability of the tasks.

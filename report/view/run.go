@@ -154,7 +154,7 @@ func tasksLeft(n int, atWork bool) string {
 	case atWork:
 		return fmt.Sprintf("%d to go", n)
 	}
-	return fmt.Sprintf("%d without outcome", n)
+	return fmt.Sprintf("%d with no outcome", n)
 }
 
 // Missing returns the number of planned trials that did not end.

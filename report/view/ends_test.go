@@ -1,0 +1,47 @@
+package view
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
+)
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	ended := func(class evidence.Class, reason evidence.Reason, earlier ...evidence.Class) results.RunResult {
+		r := results.RunResult{Outcome: class, Reason: reason}
+		for _, class := range earlier {
+			r.Earlier = append(r.Earlier, results.Attempt{Outcome: class})
+		}
+		return r
+	}
+	pass, fail := ended(evidence.ClassPass, ""), ended(evidence.ClassFail, evidence.ReasonGraders)
+	attacked, both := pass, fail
+	attacked.Attack = &results.Attack{Result: evidence.AttackSucceeded}
+	both.Attack = attacked.Attack
+	for want, runs := range map[string][]results.RunResult{
+		"no outcome":                        nil,
+		"pass":                              {pass, pass, pass},
+		"pass, 2 with no outcome":           {pass},
+		"fail":                              {fail, pass, fail},
+		"attack succeeded":                  {pass, attacked, pass},
+		"fail, attack succeeded":            {pass, both, fail},
+		"pass, after 2 fail, after 1 infra": {pass, ended(evidence.ClassPass, "", evidence.ClassInfra, evidence.ClassFail, evidence.ClassFail), pass},
+		"1 fail, 1 agent_error (oom), 1 infra (engine)": {
+			ended(evidence.ClassInfra, evidence.ReasonEngine), ended(evidence.ClassAgentError, evidence.ReasonOOM), fail,
+		},
+	} {
+		for i := range runs {
+			runs[i].RunNumber = i + 1
+		}
+		var got []string
+		for _, e := range TaskOf(results.Task{Runs: runs}, 3).Ends() {
+			got = append(got, e.Text())
+		}
+		if said := strings.Join(got, ", "); said != want {
+			t.Errorf("%q, want %q", said, want)
+		}
+	}
+}
