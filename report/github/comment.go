@@ -59,6 +59,9 @@ func (p *page) verdict(run view.Run) {
 	if missing := run.MissingSentences(); len(missing) > 0 {
 		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
+	if line := run.ServerSentence(); line != "" {
+		p.printf("%s\n\n", line)
+	}
 	for _, m := range run.Unmet() {
 		p.printf("Metric %s %s.\n\n", code(m.Identifier), view.Lack(m))
 	}
@@ -92,11 +95,11 @@ func (p *page) tasks(tasks []view.Task) {
 const maxInOrder = 12
 
 func taskRow(t view.Task) []string {
-	passed, rate := view.Unknown, view.Unknown
+	rate := view.Unknown
 	if s := t.Stats; s != nil {
-		passed, rate = view.Share(s.PassedRuns, s.TotalRuns), view.Interval(s.PassRateCI)
+		rate = view.Interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
+	return []string{code(t.TestID), t.Passed(), rate, ends(t), fmt.Sprint(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
 }
 
 func ends(t view.Task) string {
@@ -120,29 +123,31 @@ func (p *page) failures(tasks []view.Task) {
 	}
 	p.folded(title(all), func() {
 		left := p.fill(roomFailures, len(all), func(i int) string { return failureText(all[i]) })
-		if trials, attacks := counted(all[len(all)-left:]); left > 0 {
-			p.printf("%s more.\n\n", text.Count(trials+attacks, "trial"))
+		if left > 0 {
+			p.printf("Left out: %s.\n\n", title(all[len(all)-left:]))
 		}
 	})
 }
 
-// counted returns how many trials did not pass, and in how many an attack succeeded.
-func counted(failures []view.Alike[view.Failure]) (trials, attacks int) {
+// title says how many trials did not pass, how many do not count, and in how many an attack succeeded.
+func title(failures []view.Alike[view.Failure]) string {
+	failed, others, attacks := 0, 0, 0
 	for _, f := range failures {
-		if f.What.Attack {
+		switch {
+		case f.What.Attack:
 			attacks += len(f.Trials)
-		} else {
-			trials += len(f.Trials)
+		case f.First.Outcome.OfAgent():
+			failed += len(f.Trials)
+		default:
+			others += len(f.Trials)
 		}
 	}
-	return trials, attacks
-}
-
-func title(failures []view.Alike[view.Failure]) string {
-	trials, attacks := counted(failures)
 	var said []string
-	if trials > 0 {
-		said = append(said, text.Count(trials, "trial")+" did not pass")
+	if failed > 0 {
+		said = append(said, text.Count(failed, "trial")+" did not pass")
+	}
+	if others > 0 {
+		said = append(said, text.Count(others, "trial")+" without a verdict on the agent")
 	}
 	if attacks > 0 {
 		said = append(said, text.Count(attacks, "attack")+" succeeded")

@@ -17,6 +17,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -207,10 +208,10 @@ func taskCase(class string, planned int, task view.Task, texts *budget) testcase
 		reported.WriteString(trial.Full() + "\n")
 	}
 	why := func(trials []view.Trial) *problem {
-		first := trials[0]
+		first := trials[max(slices.IndexFunc(trials, func(t view.Trial) bool { return t.Outcome.OfAgent() }), 0)]
 		message := first.Line()
-		if bad := len(failed) + len(broken); planned > 1 {
-			message = fmt.Sprintf("%d of %d trials did not pass: %s", bad, max(planned, len(task.Trials)), message)
+		if s := task.Stats; planned > 1 && s != nil && s.PassedRuns < s.TotalRuns {
+			message = fmt.Sprintf("%d of %s did not pass: %s", s.TotalRuns-s.PassedRuns, text.Count(s.TotalRuns, "trial"), message)
 		}
 		return &problem{Type: line(string(first.Outcome)), Message: line(message), Text: texts.take(reported.String())}
 	}

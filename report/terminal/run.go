@@ -13,7 +13,7 @@ import (
 )
 
 // Run writes a line for each task, at most width columns wide, with as many columns as fit:
-// passed and total trials, how they ended, the mean score, MCP calls and total agent time.
+// how many trials passed of those that count, how they ended, the mean score, MCP calls and total agent time.
 // Then it writes a line for each server, lines with remarks on servers, and a line about
 // the eval. A width of 0 is unlimited. Further lines show the usage of the agent's models
 // and of judges, and attacks that escaped a weak sandbox.
@@ -51,7 +51,7 @@ func taskColumns(r results.Results) []column {
 
 func row(t view.Task) []string {
 	return []string{
-		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), t.Score(), fmt.Sprint(t.MCPCalls), t.MedianTime(),
+		t.TestID, t.Passed(), ends(t), t.Score(), fmt.Sprint(t.MCPCalls), t.MedianTime(),
 	}
 }
 

@@ -127,14 +127,12 @@ func (c *endCounts) withLead(format string) (all []End) {
 	return all
 }
 
-// PassedTrials returns the number of trials that passed.
-func (t Task) PassedTrials() (n int) {
-	for _, trial := range t.Trials {
-		if trial.Passed() {
-			n++
-		}
+// Passed returns how many trials passed of those that count, as in 2/3, or [Unknown] if none counts.
+func (t Task) Passed() string {
+	if t.Stats == nil {
+		return Unknown
 	}
-	return n
+	return Share(t.Stats.PassedRuns, t.Stats.TotalRuns)
 }
 
 // Score returns the mean of its trials' weighted scores, or [Unknown] if no trial counts.
