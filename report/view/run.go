@@ -160,25 +160,39 @@ func tasksLeft(n int, atWork bool) string {
 // Missing returns the number of planned trials that did not end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
 
+// MissingSentence returns how many planned trials have no outcome, and in which state the run is; "" if
+// all have one and it is not live.
+func (r Run) MissingSentence() string {
+	missing := r.Missing()
+	state := "ended early"
+	switch {
+	case r.AtWork && missing == 0:
+		return "The run is at work."
+	case r.AtWork:
+		state = "is at work"
+	case missing == 0:
+		return ""
+	case r.Interrupted:
+		state = "was interrupted"
+	case r.Ended.IsZero():
+		state = "broke off"
+	}
+	return fmt.Sprintf("The run %s: %s.", state, withoutOutcome(missing, r.Planned))
+}
+
 // MissingSentences returns sentences about what an incomplete run lacks.
 func (r Run) MissingSentences() (said []string) {
 	if r.AtWork || r.ExitCode() != results.ExitIncomplete {
 		return nil
 	}
-	outcomes := r.Outcomes()
-	missing, infra := r.Missing(), outcomes[evidence.ClassInfra]
-	switch {
-	case missing > 0 && r.Interrupted:
-		said = append(said, fmt.Sprintf("It was interrupted: %s.", ofTrials(missing, r.Planned, "has no outcome", "have no outcome")))
-	case missing > 0 && r.Ended.IsZero():
-		said = append(said, fmt.Sprintf("It broke off: %s.", ofTrials(missing, r.Planned, "has no outcome", "have no outcome")))
-	case missing > 0:
-		said = append(said, ofTrials(missing, r.Planned, "has no outcome", "have no outcome")+".")
+	missing, infra := r.MissingSentence(), r.Outcomes()[evidence.ClassInfra]
+	if missing != "" {
+		said = append(said, missing)
 	}
 	if infra > 0 {
 		said = append(said, ofTrials(infra, r.Trials(), "ended as infra, which says nothing about the agent", "ended as infra, which says nothing about the agent")+".")
 	}
-	if missing == 0 && infra == 0 {
+	if len(said) == 0 {
 		said = append(said, "There is no trial.")
 	}
 	return said
@@ -253,7 +267,7 @@ func (r Run) Line() string {
 	}
 	var said []string
 	if missing := r.Missing(); missing > 0 {
-		said = append(said, ofTrials(missing, r.Planned, "has no outcome", "have no outcome"))
+		said = append(said, withoutOutcome(missing, r.Planned))
 	}
 	outcomes := r.Outcomes()
 	for _, class := range []evidence.Class{evidence.ClassInfra, evidence.ClassServerError} {
@@ -317,6 +331,8 @@ func (r Run) Outcomes() map[evidence.Class]int {
 	}
 	return counts
 }
+
+func withoutOutcome(n, all int) string { return ofTrials(n, all, "has no outcome", "have no outcome") }
 
 func ofTrials(n, all int, one, more string) string {
 	did := more

@@ -127,6 +127,14 @@ func (c *endCounts) withLead(format string) (all []End) {
 	return all
 }
 
+// MissingSentence returns how many of the task's planned trials have no outcome; "" if all have one.
+func (t Task) MissingSentence() string {
+	if len(t.Missing) == 0 {
+		return ""
+	}
+	return withoutOutcome(len(t.Missing), len(t.Trials)+len(t.Missing)) + "."
+}
+
 // Passed returns how many trials passed of those that count, as in 2/3, or [Unknown] if none counts.
 func (t Task) Passed() string {
 	if t.Stats == nil {
