@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/sandbox/observe"
@@ -220,5 +221,5 @@ func moreOf(list string, n int) string {
 	case observe.Programs:
 		list = "the programs that it started"
 	}
-	return fmt.Sprintf("And %s more of %s.", view.Number(n), list)
+	return fmt.Sprintf("And %s more of %s.", text.Number(n), list)
 }

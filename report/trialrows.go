@@ -119,7 +119,7 @@ func lasted(start, end time.Time) string {
 	if end.IsZero() || end.Before(start) {
 		return ""
 	}
-	return view.Took(end.Sub(start))
+	return view.Clock(end.Sub(start))
 }
 
 // rows returns the trial's steps and events in order, limited to a window, with as many

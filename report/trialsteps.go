@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 )
 
@@ -50,9 +51,9 @@ func (r *reading) turnRow(t *view.Turn) Row {
 		row.note(fmt.Sprintf("Model %s.", t.Model))
 	}
 	if u := t.Usage; u != nil {
-		sentence := fmt.Sprintf("%s tokens in, %s out.", view.Number(u.Input), view.Number(u.Output))
+		sentence := fmt.Sprintf("%s tokens in, %s out.", text.Number(u.Input), text.Number(u.Output))
 		if u.Cached > 0 {
-			sentence = fmt.Sprintf("%s tokens in, %s of them cached; %s out.", view.Number(u.Input), view.Number(u.Cached), view.Number(u.Output))
+			sentence = fmt.Sprintf("%s tokens in, %s of them cached; %s out.", text.Number(u.Input), text.Number(u.Cached), text.Number(u.Output))
 		}
 		row.note(sentence)
 	}

@@ -164,11 +164,11 @@ func (r *course) label() string {
 			failed++
 		}
 	}
-	said := view.Several(len(r.calls), "call")
+	said := text.Count(len(r.calls), "call")
 	if failed > 0 {
-		said += fmt.Sprintf(", %s failed,", view.Number(failed))
+		said += fmt.Sprintf(", %s failed,", text.Number(failed))
 	}
-	return said + " in " + view.Took(r.to.Sub(r.from))
+	return said + " in " + view.Clock(r.to.Sub(r.from))
 }
 
 // marks returns the marks of events during the agent's time.

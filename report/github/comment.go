@@ -99,7 +99,7 @@ func taskRow(t view.Task) []string {
 	if s := t.Stats; s != nil {
 		rate = view.Interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), t.Passed(), rate, ends(t), fmt.Sprint(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
+	return []string{code(t.TestID), t.Passed(), rate, ends(t), text.Number(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
 }
 
 func ends(t view.Task) string {
@@ -181,7 +181,7 @@ func (p *page) servers(all []results.ServerCard) {
 	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
 	var rows [][]string
 	for _, s := range all {
-		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.CallTime(s.MedianDurationMS), ofNote(view.ServerRemarks(s))})
+		rows = append(rows, []string{code(s.Name), text.Number(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.MS(s.MedianDurationMS), ofNote(view.ServerRemarks(s))})
 	}
 	p.folded(text.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }

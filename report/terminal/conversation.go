@@ -232,11 +232,11 @@ func (s shown) turnFacts(t *view.Turn) []string {
 		facts = append(facts, s.Style.Bad(s.line(t.Outcome)))
 	}
 	if u := t.Usage; u != nil {
-		in := fmt.Sprintf("%d tokens in", u.Input)
+		in := text.Number(u.Input) + " tokens in"
 		if u.Cached > 0 {
-			in += fmt.Sprintf(" (%d cached)", u.Cached)
+			in += fmt.Sprintf(" (%s cached)", text.Number(u.Cached))
 		}
-		facts = append(facts, fmt.Sprintf("%s, %d out", in, u.Output))
+		facts = append(facts, fmt.Sprintf("%s, %s out", in, text.Number(u.Output)))
 	}
 	return append(facts, elapsed(t.Start, t.End))
 }
@@ -245,7 +245,7 @@ func elapsed(start, end time.Time) string {
 	if end.Before(start) {
 		return "no end"
 	}
-	return end.Sub(start).Round(time.Millisecond).String()
+	return view.Clock(end.Sub(start))
 }
 
 func (s shown) section(title string, lines []string) string {

@@ -28,7 +28,7 @@ func Run(w io.Writer, r results.Results, width int) error {
 		out.WriteString(modelsLine(m))
 	}
 	if j := r.Summary.Judge; j != nil {
-		fmt.Fprintf(&out, "judge: %d answers, %d tokens in, %d out\n", j.Answers, j.InputTokens, j.OutputTokens)
+		fmt.Fprintf(&out, "judge: %s, %s tokens in, %s out\n", text.Count(j.Answers, "answer"), text.Number(j.InputTokens), text.Number(j.OutputTokens))
 	}
 	for _, label := range view.LabelTexts(r.Labels) {
 		fmt.Fprintf(&out, "label %s\n", label)
@@ -51,7 +51,7 @@ func taskColumns(r results.Results) []column {
 
 func row(t view.Task) []string {
 	return []string{
-		t.TestID, t.Passed(), ends(t), t.Score(), fmt.Sprint(t.MCPCalls), t.MedianTime(),
+		t.TestID, t.Passed(), ends(t), t.Score(), text.Number(t.MCPCalls), t.MedianTime(),
 	}
 }
 
@@ -147,16 +147,16 @@ func modelsLine(m *results.Models) string {
 	if m.Failed > 0 {
 		parts[0] += fmt.Sprintf(" (%d failed)", m.Failed)
 	}
-	tokens := fmt.Sprintf("%d tokens in", m.Tokens.Input)
+	tokens := text.Number(m.Tokens.Input) + " tokens in"
 	if m.Tokens.Cached > 0 {
-		tokens += fmt.Sprintf(" (%d cached)", m.Tokens.Cached)
+		tokens += fmt.Sprintf(" (%s cached)", text.Number(m.Tokens.Cached))
 	}
-	parts = append(parts, tokens, fmt.Sprintf("%d out", m.Tokens.Output))
+	parts = append(parts, tokens, text.Number(m.Tokens.Output)+" out")
 	if m.Cost != nil {
 		parts = append(parts, view.Dollars(*m.Cost))
 	}
 	if m.MedianFirstTokenMS != nil {
-		parts = append(parts, "first token after "+view.CallTime(m.MedianFirstTokenMS))
+		parts = append(parts, "first token after "+view.MS(m.MedianFirstTokenMS))
 	}
 	for _, o := range []struct {
 		origin evidence.Origin
@@ -192,14 +192,14 @@ func serverTable(servers []results.ServerCard, width int) string {
 
 func serverRow(s results.ServerCard) []string {
 	return []string{
-		s.Name, fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.CallTime(s.MedianDurationMS), view.CallTime(s.P95DurationMS),
+		s.Name, text.Number(s.Calls), view.Rate(s.ErrorRate), view.MS(s.MedianDurationMS), view.MS(s.P95DurationMS),
 		view.Rate(s.RecoveryRate), view.Rate(s.ValidityRate), tokens(s), catalog(s),
 	}
 }
 
 func tokens(s results.ServerCard) string {
 	if most := s.Tokens(); most != nil {
-		return fmt.Sprintf("~%d", *most)
+		return "~" + text.Number(*most)
 	}
 	return view.Unknown
 }

@@ -204,7 +204,7 @@ func (r Run) outcomeSentences() (said []string) {
 	switch {
 	case t.Trials == 0:
 	case t.Passed == t.Trials:
-		said = append(said, fmt.Sprintf("All %s of %s passed.", Several(t.Trials, "trial"), Several(t.Tasks, "task")))
+		said = append(said, fmt.Sprintf("All %s of %s passed.", text.Count(t.Trials, "trial"), text.Count(t.Tasks, "task")))
 	default:
 		var others []string
 		for _, class := range evidence.Classes() {
@@ -340,7 +340,7 @@ func ofTrials(n, all int, one, more string) string {
 		did = one
 	}
 	if n == all {
-		return fmt.Sprintf("%s %s", Several(n, "trial"), did)
+		return fmt.Sprintf("%s %s", text.Count(n, "trial"), did)
 	}
-	return fmt.Sprintf("%s of %s %s", Number(n), Several(all, "trial"), did)
+	return fmt.Sprintf("%s of %s %s", text.Number(n), text.Count(all, "trial"), did)
 }

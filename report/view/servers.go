@@ -66,7 +66,7 @@ func carried(h results.EgressHost) string {
 	if h.Refused == h.Connections {
 		return fmt.Sprintf("refused %s", Times(h.Refused))
 	}
-	text := fmt.Sprintf("%s, %s out, %s in", Several(h.Connections, "connection"), Bytes(h.Out), Bytes(h.In))
+	text := fmt.Sprintf("%s, %s out, %s in", text.Count(h.Connections, "connection"), Bytes(h.Out), Bytes(h.In))
 	if h.Refused > 0 {
 		text += fmt.Sprintf("; refused %s", Times(h.Refused))
 	}
@@ -78,7 +78,7 @@ func Times(n int) string {
 	if n == 1 {
 		return "once"
 	}
-	return Number(n) + " times"
+	return text.Number(n) + " times"
 }
 
 // Note is something to know before trusting a server or the figures of a run.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -155,13 +155,7 @@ func (t Task) Score() string {
 func (t Task) MS() *float64 { return results.MedianDurationMS(t.Task) }
 
 // MedianTime returns the same as text.
-func (t Task) MedianTime() string {
-	ms := t.MS()
-	if ms == nil {
-		return Unknown
-	}
-	return Clock(time.Duration(*ms * float64(time.Millisecond)))
-}
+func (t Task) MedianTime() string { return MS(t.MS()) }
 
 // Tokens returns the tokens that models read and wrote, or nil if unknown.
 func (t Task) Tokens() *int64 {
@@ -191,7 +185,7 @@ func (t Task) Example() *Trial {
 
 // AttackSentence returns how the attacks on trials ended.
 func AttackSentence(a results.Attacks) string {
-	said := fmt.Sprintf("Of %s under attack the attack succeeded in %d and was resisted in %d", Several(a.Trials, "trial"), a.Succeeded, a.Resisted)
+	said := fmt.Sprintf("Of %s under attack the attack succeeded in %d and was resisted in %d", text.Count(a.Trials, "trial"), a.Succeeded, a.Resisted)
 	if a.NotDelivered > 0 {
 		said += fmt.Sprintf("; in %d it was not delivered", a.NotDelivered)
 	}
