@@ -45,3 +45,17 @@ func TestEnds(t *testing.T) {
 		}
 	}
 }
+
+// Tokens are those of the gateway or, without one, of the agent's account.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	used := func(in, out int64) results.RunResult {
+		return results.RunResult{Usage: &results.Usage{Tokens: results.Tokens{Input: in, Output: out}}}
+	}
+	if n := TaskOf(results.Task{Runs: []results.RunResult{used(100, 20), {}, used(3, 0)}}, 3).Tokens(); n == nil || *n != 123 {
+		t.Errorf("%v", n)
+	}
+	if n := TaskOf(results.Task{Runs: []results.RunResult{{Models: &results.Models{Uncounted: 1}}}}, 1).Tokens(); n != nil {
+		t.Errorf("%d of an uncounted answer", *n)
+	}
+}

@@ -157,12 +157,13 @@ func (t Task) MS() *float64 { return results.MedianDurationMS(t.Task) }
 // MedianTime returns the same as text.
 func (t Task) MedianTime() string { return MS(t.MS()) }
 
-// Tokens returns the tokens that models read and wrote, or nil if unknown.
+// Tokens returns the tokens that models read and wrote, as counted by the gateway or, without one, reported
+// by the agent; nil if unknown.
 func (t Task) Tokens() *int64 {
-	if t.Models == nil {
+	if t.Usage == nil {
 		return nil
 	}
-	return new(t.Models.Tokens.Input + t.Models.Tokens.Output)
+	return new(t.Usage.Input + t.Usage.Output)
 }
 
 // Cost returns the cost of models in US dollars, or nil if unknown.
