@@ -188,7 +188,7 @@ func (r *course) marks(s scale, t *Timeline) (marks []Bar) {
 		title := fmt.Sprintf("%s %s: %s", first.Kind, brief(first.Where, 60), brief(first.Message, 120))
 		mark := Bar{At: at - markWide/2, Wide: markWide, Kind: shapeEvent, Title: title}
 		if !quiet(first) {
-			mark.Kind, mark.Labels = shapeNotice, []string{kindInWords(first)}
+			mark.Kind, mark.Labels = shapeNotice, []string{brief(view.EventWord(first), nameSize)}
 		}
 		marks = append(marks, mark)
 	}
