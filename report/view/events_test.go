@@ -1,9 +1,11 @@
 package view
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
 )
 
 func TestStateOfEvent(t *testing.T) {
@@ -24,5 +26,27 @@ func TestStateOfEvent(t *testing.T) {
 				t.Errorf("%s with %v: %d, want %d", kind, data, got, want)
 			}
 		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	r := results.RunResult{
+		Commands: []evidence.CommandInvocation{{Command: "az", Args: []string{"group", "show"}, ResponseIndex: -1}, {Command: "az", ResponseIndex: 0}},
+		Servers: []results.ServerReport{
+			{Name: "it", RugPulls: []string{"the description changed"}, Ends: []string{"its process was ended by SIGKILL"}, Unpinned: []string{"differs from its pin"}},
+			{Name: "crm", Unmatched: []string{"no response matches a call"}},
+		},
+	}
+	want := []string{
+		`mock of command "az": no response matches ["group" "show"]`, `server "it": rug pull: the description changed`,
+		`server "it": differs from its pin`, `server "it": its process was ended by SIGKILL`, `mock server "crm": no response matches a call`,
+	}
+	var got []string
+	for _, e := range Events(r) {
+		got = append(got, e.Line())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
