@@ -130,13 +130,11 @@ func succeeded(t view.Task) failure {
 	return f
 }
 
-// contradicted returns where agents misreport their calls.
+// contradicted returns where agents misreport their calls, and no grader failed them for it.
 func contradicted(tasks []view.Task) []failure {
 	return view.Gather(tasks, func(trial view.Trial) (said []reason) {
-		if trial.Narration != nil {
-			for _, text := range trial.Narration.Sentences {
-				said = append(said, reason{Why: text})
-			}
+		for _, text := range trial.Misreported() {
+			said = append(said, reason{Why: text})
 		}
 		return said
 	})

@@ -225,29 +225,10 @@ func attemptsBefore(t view.Trial) string {
 
 // ungraded returns lines about misreported calls that no grader failed.
 func ungraded(tasks []view.Task) (lines []string) {
-	for _, task := range tasks {
-		for _, trial := range task.Trials {
-			if trial.Narration == nil || slices.ContainsFunc(trial.Why.Against, saysMisreported) {
-				continue
-			}
-			for _, sentence := range trial.Narration.Sentences {
-				lines = append(lines, text.Indented(trial.Name+" "+sentence))
-			}
-		}
+	for _, m := range view.Gather(tasks, view.Trial.Misreported) {
+		lines = append(lines, text.Indented(fmt.Sprintf("%s/%s %s", m.Task.TestID, numbersText(m.Trials), m.What)))
 	}
 	return lines
-}
-
-// saysMisreported reports whether a grader failed a trial because the agent misreported
-// calls.
-func saysMisreported(c view.Check) bool {
-	gates, _ := c.Details["gates"].(map[string]any)
-	for name, gate := range gates {
-		if details, _ := gate.(map[string]any); strings.HasPrefix(name, "wire.") && details["result"] == "fail" {
-			return true
-		}
-	}
-	return false
 }
 
 // events returns lines about servers and mocks: see [view.Events].

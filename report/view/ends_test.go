@@ -59,3 +59,19 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%d of an uncounted answer", *n)
 	}
 }
+
+// What a grader failed a trial for is not said again.
+func TestMisreported(t *testing.T) {
+	t.Parallel()
+	r := results.RunResult{RunNumber: 1, Outcome: evidence.ClassFail, Narration: &results.Narration{Sentences: []string{"no such call"}}}
+	said := func(details map[string]any) int {
+		r.Validations = map[string]results.Validation{"g": {Identifier: "g", Result: evidence.VerdictFail, Details: details}}
+		return len(TaskOf(results.Task{Runs: []results.RunResult{r}}, 1).Trials[0].Misreported())
+	}
+	gate := func(name, result string) map[string]any {
+		return map[string]any{"gates": map[string]any{name: map[string]any{"result": result}}}
+	}
+	if said(nil) != 1 || said(gate("wire.unbacked", "pass")) != 1 || said(gate("errors", "fail")) != 1 || said(gate("wire.unbacked", "fail")) != 0 {
+		t.Errorf("%d %d %d %d", said(nil), said(gate("wire.unbacked", "pass")), said(gate("errors", "fail")), said(gate("wire.unbacked", "fail")))
+	}
+}

@@ -101,6 +101,26 @@ func (t Trial) Full() string {
 	return strings.Join(append([]string{ended}, t.Why.Others()...), "\n")
 }
 
+// Misreported returns sentences about calls that the agent misreported, unless a grader failed the trial for
+// it, which is in its Why.
+func (t Trial) Misreported() []string {
+	if t.Narration == nil || slices.ContainsFunc(t.Why.Against, Check.saysMisreported) {
+		return nil
+	}
+	return t.Narration.Sentences
+}
+
+// saysMisreported reports whether a grader failed a trial because the agent misreported calls.
+func (c Check) saysMisreported() bool {
+	gates, _ := c.Details["gates"].(map[string]any)
+	for name, gate := range gates {
+		if details, _ := gate.(map[string]any); strings.HasPrefix(name, "wire.") && details["result"] == "fail" {
+			return true
+		}
+	}
+	return false
+}
+
 // byAttack returns what a successful attack did.
 func byAttack(a results.Attack) Why {
 	w := Why{Own: a.Goal, line: a.Goal}
