@@ -178,10 +178,11 @@ func failuresOf(tasks []view.Task) (all []failure) {
 		if f.First.Outcome == evidence.ClassInfra {
 			continue
 		}
-		said := reason{outcomeOf(f.First.Outcome), f.What.Line}
+		mark := outcomeOf(f.First.Outcome)
 		if f.What.Attack {
-			said.Mark = labeledInjectionMark(evidence.AttackSucceeded)
+			mark = labeledInjectionMark(evidence.AttackSucceeded)
 		}
+		said := reason{Mark{mark.Sign, f.What.Word, kindOf(f.What.State)}, f.What.Line}
 		all = append(all, failure{Task: f.Task, What: said, Trials: f.Trials, First: f.First})
 	}
 	return all

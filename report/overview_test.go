@@ -31,7 +31,7 @@ func TestOverviewOfEverything(t *testing.T) {
 		`fail Which warehouse is worth most #1 #2 #3 #4 #5 total: Expected the output to contain "40,112.50"; it does not. And 1 other grader did not pass.`,
 		"timeout slow #1 #2 #3 the agent ran longer than 60 s",
 		`fail Reserve and note down #3 #5 as_told: The agent reports calling "reserve_item" of inventory with {"quantity":3,"sku":"MTR-2200"}, but no such call was made.`,
-		"agent_error Reserve and note down #4 the agent exited with code 2",
+		"agent_error (exit_code) Reserve and note down #4 the agent exited with code 2",
 	}
 	if strings.Join(failures, "\n") != strings.Join(want, "\n") {
 		t.Errorf("failures:\n%s", strings.Join(failures, "\n"))

@@ -133,12 +133,13 @@ func (p *page) failures(tasks []view.Task) {
 func title(failures []view.Alike[view.Failure]) string {
 	failed, others, attacks := 0, 0, 0
 	for _, f := range failures {
-		switch {
-		case f.What.Attack:
+		if f.What.Attack {
 			attacks += len(f.Trials)
-		case f.First.Outcome.OfAgent():
+		}
+		switch {
+		case f.What.Failed && f.First.Outcome.OfAgent():
 			failed += len(f.Trials)
-		default:
+		case f.What.Failed:
 			others += len(f.Trials)
 		}
 	}

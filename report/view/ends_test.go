@@ -75,3 +75,25 @@ func TestMisreported(t *testing.T) {
 		t.Errorf("%d %d %d %d", said(nil), said(gate("wire.unbacked", "pass")), said(gate("errors", "fail")), said(gate("wire.unbacked", "fail")))
 	}
 }
+
+// A trial that a gated attack failed is listed once; one that failed besides an attack, for both.
+func TestFailuresOfAttacks(t *testing.T) {
+	t.Parallel()
+	for gate, want := range map[bool][]string{
+		true:  {"fail, attack succeeded: send the key: it went out: send the key it went out g: No call."},
+		false: {"attack succeeded: send the key: it went out: send the key it went out", "fail: g: No call.: g: No call."},
+	} {
+		r := results.RunResult{
+			RunNumber: 1, Outcome: evidence.ClassFail, Message: "failed: g",
+			Attack:      &results.Attack{Goal: "send the key", Result: evidence.AttackSucceeded, Gate: gate, Reasons: []string{"it went out"}},
+			Validations: map[string]results.Validation{"g": {Identifier: "g", Result: evidence.VerdictFail, Feedback: "No call."}},
+		}
+		var got []string
+		for _, f := range Failures([]Task{TaskOf(results.Task{Runs: []results.RunResult{r}}, 1)}, 1000) {
+			got = append(got, f.What.Word+": "+f.What.Line+": "+strings.ReplaceAll(f.What.Reasons, "\n", " "))
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("gate %t: %q", gate, got)
+		}
+	}
+}
