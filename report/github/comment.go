@@ -167,7 +167,10 @@ func failureText(f view.Alike[view.Failure]) string {
 	case len(f.Task.Trials) > 1:
 		which += fmt.Sprintf(", trial %d", f.Trials[0])
 	}
-	text := fmt.Sprintf("%s: %s\n\n", which, code(f.What.Word))
+	if f.What.Reasons == "" || f.What.Word != string(evidence.ClassFail) { // which reasons of graders say by themselves
+		which += ": " + code(f.What.Word)
+	}
+	text := which + "\n\n"
 	if f.What.Reasons != "" {
 		text += pre(f.What.Reasons, maxReason) + "\n"
 	}

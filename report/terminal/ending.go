@@ -187,7 +187,7 @@ func (e Ending) slowest() []string {
 // places returns lines about where to look, and how to continue.
 func (e Ending) places() (lines []string) {
 	if i := e.Run.Isolation(); !e.Run.Isolated {
-		lines = append(lines, i.Word+": "+i.Text)
+		lines = append(lines, i.Word+": "+i.Text, "")
 	}
 	if e.Report != "" {
 		lines = append(lines, "report: "+e.Report)
