@@ -283,10 +283,11 @@ func StateOfEvent(e evidence.Event) State {
 	case "egress":
 		expected = e.Data["allowed"] == true
 	}
-	switch {
-	case expected:
+	if expected {
 		return Plain
-	case slices.Contains([]string{EventCommand, "oom", "pids", "disk", "limit", "canary", "gap", "container_exit", "service_exit", "server_exit"}, e.Kind):
+	}
+	switch e.Kind {
+	case EventCommand, evidence.EventCanary, "oom", "pids", "disk", "limit", "gap", "container_exit", "service_exit", "server_exit":
 		return Bad
 	}
 	return Doubtful

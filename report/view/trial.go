@@ -194,9 +194,9 @@ func (f Failure) Why(t Trial) Why {
 }
 
 // Failures groups the trials that did not pass, and those in which an attack succeeded, by how and why:
-// attacks first, then the most frequent. A trial that an attack failed, which is its gate, is in one group. Reasons are shortened to most bytes; with 0 there are none, and
-// trials with the same line are alike. Prompts of trigger_tests.yaml are not listed, since they count
-// through their metric: see [Run.TriggerSentence].
+// attacks first, then the most frequent. A trial that a gated attack failed is in one group. Reasons are
+// shortened to most bytes; with 0 there are none, and trials with the same line are alike. Prompts of
+// trigger_tests.yaml are not listed, since they count through their metric: see [Run.TriggerSentence].
 func Failures(tasks []Task, most int) []Alike[Failure] {
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return t.Trigger != nil })
 	all := Gather(tasks, func(t Trial) []Failure {
