@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"html/template"
-	"math"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/view"
@@ -102,7 +101,7 @@ type contrast struct {
 func figuresOf(p results.Pair) (all []contrast) {
 	for _, figure := range view.Figures(p) {
 		f := contrast{
-			Name: capital(figure.Name), Before: figureText(figure.Unit, figure.Before), After: figureText(figure.Unit, figure.After),
+			Name: capital(figure.Name), Before: figure.Unit.Text(figure.Before), After: figure.Unit.Text(figure.After),
 			Mark: findingMark(figure.Finding), By: figure.By(), Interval: figure.Range(),
 		}
 		switch {
@@ -115,17 +114,6 @@ func figuresOf(p results.Pair) (all []contrast) {
 		all = append(all, f)
 	}
 	return all
-}
-
-// figureText formats a value of a figure for pages.
-func figureText(u view.Unit, v float64) string {
-	switch u {
-	case view.Milliseconds:
-		return fractionalMilliseconds(v)
-	case view.Quantity:
-		return view.Number(int64(math.Round(v)))
-	}
-	return u.Text(v)
 }
 
 func findingMark(f results.Finding) Mark {

@@ -18,7 +18,7 @@ func TestComparisonPage(t *testing.T) {
 	want := [][]string{
 		{"regressed task-0 6/6 0/6 worse -100 points -100 to -45 points"},
 		{
-			"Pass rate 89% 83% no difference shown -45 to +34 points", "Median time 2.5 s 2.5 s no difference shown ×1.00 to ×1.00",
+			"Pass rate 89% 83% no difference shown -45 to +34 points", "Median time 2.5s 2.5s no difference shown ×1.00 to ×1.00",
 			"Tokens a trial 1,118 2,118 worse ×1.89 ×1.88 to ×1.91", "Cost a trial $0.0100 $0.0200 worse ×2.00 ×2.00 to ×2.00",
 		},
 		{

@@ -63,11 +63,11 @@ func linksOf(runs []view.Run) []Links {
 	return links
 }
 
-// notes returns a text about the runs that are not complete.
+// notes returns a text about the runs in which trials are missing.
 func notes(runs []view.Run) string {
 	var all string
 	for i, run := range runs {
-		note := unfinished(run)
+		note := run.MissingSentence()
 		if note == "" {
 			continue
 		}
@@ -80,22 +80,6 @@ func notes(runs []view.Run) string {
 		all += note
 	}
 	return all
-}
-
-// unfinished returns a sentence about a run that has not been completed, or "".
-func unfinished(run view.Run) string {
-	trials := fmt.Sprintf("%d of %d trials have an outcome.", run.Trials(), run.Planned)
-	switch {
-	case run.AtWork:
-		return "The run is at work: " + trials
-	case run.Ended.IsZero():
-		return "The run has not come to its end: " + trials
-	case run.Interrupted:
-		return "The run was interrupted: " + trials
-	case run.Trials() < run.Planned:
-		return "The run ended early: " + trials
-	}
-	return ""
 }
 
 // pages yields the comparison, if there are several runs, and each run's pages.

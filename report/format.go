@@ -17,11 +17,11 @@ import (
 var funcs = template.FuncMap{
 	"line":     text.Visible,      // an untrusted single-line text
 	"lines":    text.VisibleLines, // an untrusted multi-line text
-	"count":    view.Number[int],
-	"count64":  view.Number[int64],
+	"count":    text.Number[int],
+	"count64":  text.Number[int64],
 	"bytes":    view.Bytes,
 	"ms":       milliseconds,
-	"took":     view.Took,
+	"took":     view.Clock,
 	"left":     view.Left,
 	"percent":  percent,
 	"when":     when,
@@ -33,11 +33,12 @@ var funcs = template.FuncMap{
 	"bar":      share,
 	"between":  between,
 	"within":   within,
-	"several":  view.Several,
+	"several":  text.Count,
 	"score":    score,
 	"dollars":  view.Dollars,
 	"msf":      fractionalMilliseconds,
-	"seconds":  func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
+	"limit":    func(seconds int) string { return view.Clock(time.Duration(seconds) * time.Second) },
+	"seconds":  func(s float64) string { return view.Clock(time.Duration(s * float64(time.Second))) },
 	"attack":   attackMark,
 	"ending":   injectionMark,
 	"attacked": labeledInjectionMark,
@@ -47,11 +48,9 @@ var funcs = template.FuncMap{
 	"whisker":  shareDifference,
 }
 
-func milliseconds(ms int64) string { return view.Took(time.Duration(ms) * time.Millisecond) }
+func milliseconds(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisecond) }
 
-func fractionalMilliseconds(ms float64) string {
-	return view.Took(time.Duration(ms * float64(time.Millisecond)))
-}
+func fractionalMilliseconds(ms float64) string { return view.MS(&ms) }
 
 // score formats a number from 0 to 1 with two decimals.
 func score(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }

@@ -130,13 +130,11 @@ func succeeded(t view.Task) failure {
 	return f
 }
 
-// contradicted returns where agents misreport their calls.
+// contradicted returns where agents misreport their calls, and no grader failed them for it.
 func contradicted(tasks []view.Task) []failure {
 	return view.Gather(tasks, func(trial view.Trial) (said []reason) {
-		if trial.Narration != nil {
-			for _, text := range trial.Narration.Sentences {
-				said = append(said, reason{Why: text})
-			}
+		for _, text := range trial.Misreported() {
+			said = append(said, reason{Why: text})
 		}
 		return said
 	})
@@ -180,10 +178,11 @@ func failuresOf(tasks []view.Task) (all []failure) {
 		if f.First.Outcome == evidence.ClassInfra {
 			continue
 		}
-		said := reason{outcomeOf(f.First.Outcome), f.What.Line}
+		mark := outcomeOf(f.First.Outcome)
 		if f.What.Attack {
-			said.Mark = labeledInjectionMark(evidence.AttackSucceeded)
+			mark = labeledInjectionMark(evidence.AttackSucceeded)
 		}
+		said := reason{Mark{mark.Sign, f.What.Word, kindOf(f.What.State)}, f.What.Line}
 		all = append(all, failure{Task: f.Task, What: said, Trials: f.Trials, First: f.First})
 	}
 	return all

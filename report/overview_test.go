@@ -18,7 +18,7 @@ func TestOverviewOfEverything(t *testing.T) {
 	page := parse(t, Overview(run, Links{InFile: true}))
 	for what, want := range map[string]string{
 		".run-verdict .word": "incomplete",
-		".run-verdict .said": "5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which says nothing about the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. Of 5 trials under attack the attack succeeded in 1 and was resisted in 4. The task itself passed in 5 of 5. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
+		".run-verdict .said": "The run ended early: 5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which says nothing about the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. Of 5 trials under attack the attack succeeded in 1 and was resisted in 4. The task itself passed in 5 of 5. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
 		".run-verdict ul":    "13 pass 7 fail 3 timeout 1 agent_error 1 infra 5 no outcome",
 	} {
 		if got := page.text(what); got != want {
@@ -31,7 +31,7 @@ func TestOverviewOfEverything(t *testing.T) {
 		`fail Which warehouse is worth most #1 #2 #3 #4 #5 total: Expected the output to contain "40,112.50"; it does not. And 1 other grader did not pass.`,
 		"timeout slow #1 #2 #3 the agent ran longer than 60 s",
 		`fail Reserve and note down #3 #5 as_told: The agent reports calling "reserve_item" of inventory with {"quantity":3,"sku":"MTR-2200"}, but no such call was made.`,
-		"agent_error Reserve and note down #4 the agent exited with code 2",
+		"agent_error (exit_code) Reserve and note down #4 the agent exited with code 2",
 	}
 	if strings.Join(failures, "\n") != strings.Join(want, "\n") {
 		t.Errorf("failures:\n%s", strings.Join(failures, "\n"))
@@ -55,12 +55,16 @@ func TestTaskRows(t *testing.T) {
 	}
 	for i, task := range run.Results.Tasks {
 		row := rows[i]
-		text, status := row.flat(), view.TaskOf(task, 5).Word()
-		if task.Attacked() { // which passed otherwise
-			status = "attack succeeded"
+		text := row.flat()
+		want := []string{
+			"pass", "2 fail, 1 agent_error (exit_code)", "fail", "attack succeeded", "timeout, 2 with no outcome",
+			"infra (server), 3 with no outcome, after 2 infra",
+		}[i]
+		if ended := strings.Join(row.texts(".badge"), ", "); ended != want {
+			t.Errorf("%s: %s, want %s", task.TestID, ended, want)
 		}
 		for _, want := range []string{
-			task.DisplayName, status,
+			task.DisplayName,
 			fmt.Sprintf("%d/%d", task.Stats.PassedRuns, task.Stats.TotalRuns),
 			fmt.Sprintf("%.2f", task.Stats.AvgWeightedScore),
 		} {
@@ -101,9 +105,14 @@ func TestVerdicts(t *testing.T) {
 		{"passed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassPass) }, view.Passed, "All 1 trial of 1 task passed.", "PASSED: 1 of 1 trial passed (1 task)"},
 		{"failed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassTimeout) }, view.Failed, "1 trial did not pass: 1 timeout.", "FAILED: 1 of 1 trial did not pass (1 task failed)"},
 		{"infra", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassInfra) }, view.Incomplete, "1 trial ended as infra, which says nothing about the agent.", "INCOMPLETE: 1 trial ended as infra"},
+		{"a server exits", func(s *sampler, r *view.Run) {
+			r.Planned = 2
+			s.trial("a", 1, evidence.ClassServerError)
+			s.trial("a", 2, evidence.ClassPass)
+		}, view.Failed, "All 1 trial of 1 task passed. 1 of 2 trials ended as server_error, which fails the run, and says nothing about the agent.", "FAILED: 1 of 2 trials ended as server_error; 1 of 1 trial passed (1 task)"},
 		{"none", func(s *sampler, r *view.Run) { r.Planned = 0 }, view.Incomplete, "There is no trial.", "INCOMPLETE: no trial was run"},
-		{"interrupted", func(s *sampler, r *view.Run) { r.Interrupted = true }, view.Incomplete, "It was interrupted: 1 trial has no outcome.", "INCOMPLETE (interrupted): 1 trial has no outcome"},
-		{"broke off", func(s *sampler, r *view.Run) { r.Ended = time.Time{} }, view.Incomplete, "It broke off: 1 trial has no outcome.", "INCOMPLETE: 1 trial has no outcome"},
+		{"interrupted", func(s *sampler, r *view.Run) { r.Interrupted = true }, view.Incomplete, "The run was interrupted: 1 trial has no outcome.", "INCOMPLETE (interrupted): 1 trial has no outcome"},
+		{"broke off", func(s *sampler, r *view.Run) { r.Ended = time.Time{} }, view.Incomplete, "The run broke off: 1 trial has no outcome.", "INCOMPLETE: 1 trial has no outcome"},
 		{"at work", func(s *sampler, r *view.Run) { r.AtWork, r.Ended = true, time.Time{} }, view.AtWork, "", "AT WORK: 1 trial has no outcome"},
 		{"failed fast", func(s *sampler, r *view.Run) { r.FailFast, r.Planned = true, 9; s.trial("a", 1, evidence.ClassFail) }, view.Failed, "1 trial did not pass: 1 fail.", "FAILED: 8 of 9 trials have no outcome; 1 of 1 trial did not pass (1 task failed)"},
 		{"under a threshold", func(s *sampler, r *view.Run) {
@@ -131,7 +140,7 @@ func TestOverviewOfRunAtWork(t *testing.T) {
 	run.AtWork, run.Ended, run.Planned = true, time.Time{}, 20
 	page := parse(t, Overview(run, Links{Base: "/runs/r"}))
 	text := page.flat()
-	if !strings.Contains(text, "6 of 20 trials have an outcome.") || strings.Contains(text, "did not come to an end") {
+	if !strings.Contains(text, "The run is at work: 14 of 20 trials have no outcome.") || len(page.all("ul.reasons")) > 0 {
 		t.Error(text)
 	}
 	for _, link := range page.attrs("main a", "href") {

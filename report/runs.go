@@ -143,11 +143,17 @@ type progressPage struct {
 	Number int
 }
 
+// outcomeCount is a number of trials with an outcome.
+type outcomeCount struct {
+	Class  evidence.Class
+	Trials int
+}
+
 // Counts returns the numbers of trials by outcome, in the order that other pages have.
-func (p progressPage) Counts() (all []view.Count) {
+func (p progressPage) Counts() (all []outcomeCount) {
 	for _, class := range evidence.Classes() {
 		if n := p.Outcomes[class]; n > 0 {
-			all = append(all, view.Count{Class: class, Trials: n})
+			all = append(all, outcomeCount{class, n})
 		}
 	}
 	return all

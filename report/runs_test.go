@@ -27,7 +27,7 @@ func TestAtWork(t *testing.T) {
 	}
 	page := parse(t, AtWork(p, ServedRun("a")))
 	text := page.text(".now")
-	for _, want := range []string{"30 of 400 trials have ended, 1 min 30 s, about 4 min left", "buy/59, attempt 2", "stock price", "buy/60 pass"} {
+	for _, want := range []string{"30 of 400 trials have ended, 1m30s, about 4 min left", "buy/59, attempt 2", "stock price", "buy/60 pass"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q: %s", want, text)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/sandbox/observe"
@@ -150,26 +151,20 @@ func (o serverOutcome) Named() []trialName { return o.Trials[:min(len(o.Trials),
 
 func (o serverOutcome) More() int { return len(o.Trials) - len(o.Named()) }
 
-// became returns the events of a server: changes of its tools, differences from its pin,
-// and unexpected ends.
+// became returns the events of a server.
 func became(server string, tasks []results.Task) (all []serverOutcome) {
-	marks := map[view.EventKind]Mark{
-		view.RugPull:  {"broke", string(view.RugPull), "warn"},
-		view.Unpinned: {"broke", string(view.Unpinned), "warn"},
-		view.Ended:    {"error", string(view.Ended), "warn"},
-	}
+	signs := map[view.EventKind]string{view.RugPull: "broke", view.Unpinned: "broke", view.Ended: "error", view.Unmatched: "none"}
 	at := map[view.Event]int{}
 	for _, task := range tasks {
 		for _, run := range task.Runs {
 			for _, event := range view.Events(run) {
-				mark, shown := marks[event.Kind]
-				if event.Server != server || !shown {
+				if event.Server != server {
 					continue
 				}
 				i, known := at[event]
 				if !known {
 					i = len(all)
-					at[event], all = i, append(all, serverOutcome{Mark: mark, Why: event.Text})
+					at[event], all = i, append(all, serverOutcome{Mark: Mark{signs[event.Kind], string(event.Kind), "warn"}, Why: event.Text})
 				}
 				all[i].Trials = append(all[i].Trials, trialName{task.TestID, task.DisplayName, run.RunNumber})
 			}
@@ -220,5 +215,5 @@ func moreOf(list string, n int) string {
 	case observe.Programs:
 		list = "the programs that it started"
 	}
-	return fmt.Sprintf("And %s more of %s.", view.Number(n), list)
+	return fmt.Sprintf("And %s more of %s.", text.Number(n), list)
 }

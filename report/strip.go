@@ -43,7 +43,7 @@ func (s strip) scaled() strip {
 }
 
 // missingMark returns the mark of a trial without an outcome.
-func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
+func missingMark() Mark { return Mark{"none", view.NoOutcome, "soft"} }
 
 // trialMark returns the mark of a trial in a task's row. A successful attack takes precedence over
 // a pass.
@@ -137,9 +137,9 @@ func boundSaid(i, all, room int) bool { return (all-1-i)%((all+room-1)/room) == 
 // bound formats a bucket's bound.
 func bound(ms float64) string {
 	if d := time.Duration(ms * float64(time.Millisecond)); d >= time.Second {
-		return fmt.Sprintf("%g s", d.Seconds())
+		return fmt.Sprintf("%gs", d.Seconds())
 	}
-	return fmt.Sprintf("%g ms", ms)
+	return fmt.Sprintf("%gms", ms)
 }
 
 // extent is an interval on a scale of 0 to 100.

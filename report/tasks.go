@@ -69,33 +69,23 @@ func taskRowOf(task view.Task, searched int) taskRow {
 	return row
 }
 
-// Mark returns how the task's trials ended. A successful attack takes precedence over a
-// pass.
-func (t taskRow) Mark() Mark {
-	switch word := t.Word(); {
-	case word == "":
-		return missingMark()
-	case t.Attacked() && word == string(evidence.ClassPass):
-		return labeledInjectionMark(evidence.AttackSucceeded)
-	default:
-		return outcomeOf(word)
+// Marks returns how the task's trials ended.
+func (t taskRow) Marks() (all []Mark) {
+	for _, e := range t.Ends() {
+		m := outcomeOf(e.Class)
+		switch e.Word {
+		case results.AttackSucceeded:
+			m = labeledInjectionMark(evidence.AttackSucceeded)
+		case view.NoOutcome:
+			m = missingMark()
+		}
+		all = append(all, Mark{m.Sign, e.Text(), kindOf(e.State)})
 	}
+	return all
 }
 
-// Also returns the mark of a successful attack if Mark shows something else.
-func (t taskRow) Also() *Mark {
-	attacked := labeledInjectionMark(evidence.AttackSucceeded)
-	if !t.Attacked() || t.Mark() == attacked {
-		return nil
-	}
-	return &attacked
-}
-
-// Filter words in addition to outcomes.
-const (
-	wordOther = "not passed"
-	wordNone  = "no outcome"
-)
+// wordOther is a filter word in addition to outcomes.
+const wordOther = "not passed"
 
 // words returns the filter words of a task, enclosed in bars.
 func (t taskRow) words() string {
@@ -140,7 +130,7 @@ func choices(rows []taskRow) []choice {
 	for i, row := range rows {
 		tags[i] = row.Is
 	}
-	return choicesAmong(append(words, wordNone), tags)
+	return choicesAmong(append(words, view.NoOutcome), tags)
 }
 
 // choicesAmong returns the words that some rows have and others do not.

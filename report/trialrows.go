@@ -119,7 +119,7 @@ func lasted(start, end time.Time) string {
 	if end.IsZero() || end.Before(start) {
 		return ""
 	}
-	return view.Took(end.Sub(start))
+	return view.Clock(end.Sub(start))
 }
 
 // rows returns the trial's steps and events in order, limited to a window, with as many
@@ -274,29 +274,25 @@ const (
 	eventEnd   = "end"
 )
 
-// quiet reports whether an event is expected.
-func quiet(e evidence.Event) bool {
-	switch e.Kind {
-	case "dns", "shared_server", "transcript_noise", "stdout_noise", eventStart:
-		return true
-	case eventEnd:
-		return e.Data == nil
-	case view.EventCommand:
-		_, matched := view.Invocation(e)
-		return matched
-	case evidence.EventAnswer:
-		return e.Data["unmet"] == false
-	case "egress":
-		allowed, _ := e.Data["allowed"].(bool)
-		return allowed
+// stateOf returns the state of an event, or of the agent's start or end.
+func stateOf(e evidence.Event) view.State {
+	switch {
+	case e.Kind == eventStart || e.Kind == eventEnd && e.Data == nil:
+		return view.Plain
+	case e.Kind == eventEnd:
+		return view.Bad
 	}
-	return view.Usual(e)
+	return view.StateOfEvent(e)
 }
 
-// alike reports whether two events can share a row. Each invocation of a mocked program and each
-// answer to a server has its own.
+// quiet reports whether an event is expected.
+func quiet(e evidence.Event) bool { return stateOf(e) == view.Plain }
+
+// alike reports whether two events can share a row. Each invocation of a mocked program, each answer to a
+// server and each call of a hook has its own.
 func alike(a, b evidence.Event) bool {
-	return a.Kind != view.EventCommand && a.Kind != evidence.EventAnswer && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
+	own := slices.Contains([]string{view.EventCommand, evidence.EventAnswer, evidence.EventHookCall}, a.Kind)
+	return !own && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
 }
 
 // eventGroups returns events in order, with consecutive similar ones grouped.
@@ -317,7 +313,7 @@ func (r *reading) early(events []evidence.Event) (early []evidence.Event, groups
 	start := r.talk.Trial.AgentStart
 	var others []evidence.Event
 	for _, e := range events {
-		if e.Time.Before(start) && quiet(e) {
+		if e.Time.Before(start) && quiet(e) && e.Kind != evidence.EventHookCall {
 			early = append(early, e)
 		} else {
 			others = append(others, e)
@@ -345,7 +341,7 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]
 	row := Row{
 		Kind: rowEvent, At: offset(r.from, first.Time), Source: sourceEvent, Lane: r.sources[first.Where].Lane,
-		Who: brief(first.Where, nameSize), What: kindInWords(first), Preview: brief(first.Message, previewSize),
+		Who: brief(first.Where, nameSize), What: brief(view.EventWord(first), nameSize), Preview: brief(first.Message, previewSize),
 	}
 	if first.Kind == eventStart || first.Kind == eventEnd {
 		row.What, row.Preview = row.Preview, ""
@@ -353,23 +349,19 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	if len(group) > 1 {
 		row.Preview = fmt.Sprintf("%d: %s", len(group), brief(messages(group), previewSize))
 	}
+	state := stateOf(first)
+	row.Failed = state == view.Bad
 	if first.Kind == view.EventCommand {
-		end, matched := view.Invocation(first)
-		row.End, row.Failed = &Mark{"none", end, "infra"}, !matched
-		if !matched {
+		end, _ := view.Invocation(first)
+		row.End = &Mark{"none", end, "infra"}
+		if row.Failed {
 			row.End = &Mark{"fail", end, "fail"}
 		}
-	} else if !quiet(first) && first.Kind != evidence.EventHookCall {
+	} else if state != view.Plain {
 		row.End = &Mark{"error", "notice", "warn"}
-		row.Failed = slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "container_exit", "service_exit", "server_exit", eventEnd}, first.Kind)
 	}
 	r.eventTexts(&row, group)
 	return row
-}
-
-// kindInWords returns an event's kind for display.
-func kindInWords(e evidence.Event) string {
-	return brief(strings.ReplaceAll(e.Kind, "_", " "), nameSize)
 }
 
 // messages returns the distinct messages of events, as far as a row shows them.

@@ -40,8 +40,8 @@ func (r *reading) turnRow(t *view.Turn) Row {
 		Who: "model", What: fmt.Sprintf("model call %d", t.Seq), Preview: brief(preview(t), previewSize),
 		Took: lasted(t.Start, t.End),
 	}
-	if t.Outcome != evidence.ModelOK {
-		row.End, row.Failed = &Mark{"broke", strings.ReplaceAll(t.Outcome, "_", " "), "fail"}, true
+	if ended := t.Ended(); ended != "" {
+		row.End, row.Failed = &Mark{"broke", ended, "fail"}, true
 	}
 	if t.Problem != "" {
 		row.note(t.Problem)
@@ -49,12 +49,8 @@ func (r *reading) turnRow(t *view.Turn) Row {
 	if t.Model != "" {
 		row.note(fmt.Sprintf("Model %s.", t.Model))
 	}
-	if u := t.Usage; u != nil {
-		sentence := fmt.Sprintf("%s tokens in, %s out.", view.Number(u.Input), view.Number(u.Output))
-		if u.Cached > 0 {
-			sentence = fmt.Sprintf("%s tokens in, %s of them cached; %s out.", view.Number(u.Input), view.Number(u.Cached), view.Number(u.Output))
-		}
-		row.note(sentence)
+	if tokens := t.Tokens(); tokens != "" {
+		row.note(tokens + ".")
 	}
 	if t.Text != "" {
 		row.part("Text", evidence.ModelsFile, t.Text, (*budget).markdown)
@@ -91,7 +87,7 @@ func preview(t *view.Turn) string {
 func ownRow(use *capture.Use) Row {
 	end := Mark{"pass", "ok", "pass"}
 	if !use.OK {
-		end = Mark{"fail", "no success", "fail"}
+		end = Mark{"fail", view.NoSuccess, "fail"}
 	}
 	kind := rowBuiltin
 	if use.Source == capture.SourceSkill {
@@ -101,7 +97,7 @@ func ownRow(use *capture.Use) Row {
 		Kind: kind, Anchor: fmt.Sprintf("told-%d", use.Reported), Source: kind, Who: kind, What: brief(use.Tool, nameSize),
 		Preview: brief(string(use.Arguments), previewSize), End: &end, Failed: !use.OK,
 	}
-	row.note("As the agent reports it; no message shows it, and its time is not known.")
+	row.note(capital(view.AsReported) + "; no message shows it, and its time is not known.")
 	if len(use.Arguments) > 0 {
 		row.part("Arguments", evidence.TranscriptFile, string(use.Arguments), (*budget).json)
 	}
@@ -118,9 +114,8 @@ func ownRow(use *capture.Use) Row {
 func claimRow(claim *evidence.Claim) Row {
 	row := Row{
 		Kind: rowClaim, Anchor: fmt.Sprintf("told-%d", claim.Number), Source: sourceAgent, Who: "claim", What: brief(claim.Name, nameSize),
-		Preview: brief(string(claim.Arguments), previewSize), End: &Mark{"none", "never made", "warn"}, Failed: true,
+		Preview: brief(string(claim.Arguments), previewSize), End: &Mark{"none", view.NeverMade, "warn"}, Failed: true,
 	}
-	row.note("The agent reports this call, but never made it.")
 	row.part("Arguments, as reported", evidence.TranscriptFile, string(claim.Arguments), (*budget).json)
 	return row
 }

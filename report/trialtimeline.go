@@ -164,11 +164,11 @@ func (r *course) label() string {
 			failed++
 		}
 	}
-	said := view.Several(len(r.calls), "call")
+	said := text.Count(len(r.calls), "call")
 	if failed > 0 {
-		said += fmt.Sprintf(", %s failed,", view.Number(failed))
+		said += fmt.Sprintf(", %s failed,", text.Number(failed))
 	}
-	return said + " in " + view.Took(r.to.Sub(r.from))
+	return said + " in " + view.Clock(r.to.Sub(r.from))
 }
 
 // marks returns the marks of events during the agent's time.
@@ -188,7 +188,7 @@ func (r *course) marks(s scale, t *Timeline) (marks []Bar) {
 		title := fmt.Sprintf("%s %s: %s", first.Kind, brief(first.Where, 60), brief(first.Message, 120))
 		mark := Bar{At: at - markWide/2, Wide: markWide, Kind: shapeEvent, Title: title}
 		if !quiet(first) {
-			mark.Kind, mark.Labels = shapeNotice, []string{kindInWords(first)}
+			mark.Kind, mark.Labels = shapeNotice, []string{brief(view.EventWord(first), nameSize)}
 		}
 		marks = append(marks, mark)
 	}

@@ -64,7 +64,7 @@ func TestTimeThatIsDrawn(t *testing.T) {
 
 // Bars have labels if there is space, and no label covers a bar or another label.
 func TestBarsAreLabelled(t *testing.T) {
-	says := []string{"read_text_file, 14 ms", "read_text_file"}
+	says := []string{"read_text_file, 14ms", "read_text_file"}
 	lane := Lane{Bars: []Bar{
 		{At: 0, Wide: 30, Labels: says},         // on it, whole
 		{At: 31, Wide: 1, Labels: says},         // no room before the next

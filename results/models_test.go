@@ -62,7 +62,7 @@ func TestModels(t *testing.T) {
 	if got := r.Tasks[0].Runs[0].Models; got.Requests != 3 || *got.MedianFirstTokenMS != 200 || got.P95FirstTokenMS != nil {
 		t.Errorf("the first trial: %+v", got)
 	}
-	line := "models: 5 requests (1 failed), 3001 tokens in (900 cached), 30 out, $0.0200, first token after 250ms, 1 call out of band, 1 call of unknown origin\n"
+	line := "models: 5 requests (1 failed), 3,001 tokens in (900 cached), 30 out, $0.0200, first token after 250ms, 1 call out of band, 1 call of unknown origin\n"
 	if got := tableOf(t, r); !strings.Contains(got, line) {
 		t.Errorf("want\n%s\nin\n%s", line, got)
 	}

@@ -22,9 +22,9 @@ func summarise(tasks []Task, duration int64) Summary {
 		for _, r := range t.Runs {
 			s.Again += len(r.Earlier)
 			s.Judge = s.Judge.plus(r.Judge)
-			s.Usage = s.Usage.plus(r.Usage)
 		}
-		s.Models = s.Models.plus(t.Totals().Models)
+		totals := t.Totals()
+		s.Usage, s.Models = s.Usage.plus(totals.Usage), s.Models.plus(totals.Models)
 		switch t.Status {
 		case StatusPassed:
 			s.Succeeded++
@@ -265,6 +265,7 @@ func (r Results) Impact() (with, without, adds float64, tasks int) {
 // Totals sums up the trials of a task.
 type Totals struct {
 	MCPCalls int
+	Usage    *Usage  // nil if none is known
 	Models   *Models // nil where no gateway was in the way
 }
 
@@ -272,6 +273,7 @@ type Totals struct {
 func (t Task) Totals() (all Totals) {
 	for _, r := range t.Runs {
 		all.MCPCalls += r.SessionDigest.MCPToolCalls
+		all.Usage = all.Usage.plus(r.Usage)
 		all.Models = all.Models.plus(r.Models)
 	}
 	return all

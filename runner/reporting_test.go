@@ -95,7 +95,7 @@ func TestReportOfARunThatCrashed(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := snapshot(t, dir)
-		if text := page(t, dir); !strings.Contains(text, "The run has not come to its end: 3 of 4 trials have an outcome.") {
+		if text := page(t, dir); !strings.Contains(text, "The run broke off: 1 of 4 trials has no outcome.") {
 			t.Errorf("the report does not say so:\n%.3000s", text)
 		}
 		if len(snapshot(t, dir)) != len(before) {
@@ -105,7 +105,7 @@ func TestReportOfARunThatCrashed(t *testing.T) {
 		if err := record.Write(dir); err != nil {
 			t.Fatal(err)
 		}
-		if text := page(t, dir); !strings.Contains(text, "The run was interrupted: 3 of 4") {
+		if text := page(t, dir); !strings.Contains(text, "The run was interrupted: 1 of 4") {
 			t.Error("the report does not say that the run was interrupted")
 		}
 	})
@@ -145,7 +145,7 @@ func TestReportOfARunAtWork(t *testing.T) {
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if text := page(t, dir); !strings.Contains(text, "The run has not come to its end: ") {
+	if text := page(t, dir); !strings.Contains(text, "The run broke off: ") {
 		t.Error("the run is told of as at work when it is not")
 	}
 }

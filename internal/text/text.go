@@ -17,12 +17,25 @@ import (
 // Ellipsis marks where a text was truncated.
 const Ellipsis = "…"
 
-// Count formats a number of things: 1 trial, 2 trials.
+// Number formats a number with commas between thousands.
+func Number[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return sign + digits
+}
+
+// Count formats a number of things: 1 trial, 2,000 trials.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return Number(n) + " " + thing + "s"
 }
 
 // Some describes the first most elements of a list and counts the others: a, b, and 3 more.

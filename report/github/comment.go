@@ -59,6 +59,9 @@ func (p *page) verdict(run view.Run) {
 	if missing := run.MissingSentences(); len(missing) > 0 {
 		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
+	if line := run.ServerSentence(); line != "" {
+		p.printf("%s\n\n", line)
+	}
 	for _, m := range run.Unmet() {
 		p.printf("Metric %s %s.\n\n", code(m.Identifier), view.Lack(m))
 	}
@@ -92,40 +95,19 @@ func (p *page) tasks(tasks []view.Task) {
 const maxInOrder = 12
 
 func taskRow(t view.Task) []string {
-	passed, rate := view.Unknown, view.Unknown
+	rate := view.Unknown
 	if s := t.Stats; s != nil {
-		passed, rate = view.Share(s.PassedRuns, s.TotalRuns), view.Interval(s.PassRateCI)
+		rate = view.Interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
+	return []string{code(t.TestID), t.Passed(), rate, ends(t), text.Number(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
 }
 
-// ends returns the outcomes of a task's trials, counted if there are several. A successful
-// attack is shown first.
 func ends(t view.Task) string {
-	var said []string
-	if t.Attacked() {
-		said = append(said, code(results.AttackSucceeded))
+	var all []string
+	for _, e := range t.Ends() {
+		all = append(all, strings.TrimSpace(e.Lead+" "+code(e.Word)))
 	}
-	for _, c := range t.Outcomes {
-		text, all := code(string(c.Class)), c.Trials == len(t.Runs)
-		switch {
-		case all && t.Attacked() && c.Class == evidence.ClassPass:
-			continue
-		case !all:
-			text = fmt.Sprintf("%d %s", c.Trials, text)
-		}
-		said = append(said, text)
-	}
-	if left := t.MissingText(); left != "" {
-		said = append(said, left)
-	}
-	for _, c := range t.Earlier {
-		said = append(said, fmt.Sprintf("after %d %s", c.Trials, code(string(c.Class))))
-	}
-	if len(said) == 0 {
-		return view.Unknown
-	}
-	return strings.Join(said, ", ")
+	return strings.Join(all, ", ")
 }
 
 func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisecond) }
@@ -141,29 +123,32 @@ func (p *page) failures(tasks []view.Task) {
 	}
 	p.folded(title(all), func() {
 		left := p.fill(roomFailures, len(all), func(i int) string { return failureText(all[i]) })
-		if trials, attacks := counted(all[len(all)-left:]); left > 0 {
-			p.printf("%s more.\n\n", text.Count(trials+attacks, "trial"))
+		if left > 0 {
+			p.printf("Left out: %s.\n\n", title(all[len(all)-left:]))
 		}
 	})
 }
 
-// counted returns how many trials did not pass, and in how many an attack succeeded.
-func counted(failures []view.Alike[view.Failure]) (trials, attacks int) {
+// title says how many trials did not pass, how many do not count, and in how many an attack succeeded.
+func title(failures []view.Alike[view.Failure]) string {
+	failed, others, attacks := 0, 0, 0
 	for _, f := range failures {
 		if f.What.Attack {
 			attacks += len(f.Trials)
-		} else {
-			trials += len(f.Trials)
+		}
+		switch {
+		case f.What.Failed && f.First.Outcome.OfAgent():
+			failed += len(f.Trials)
+		case f.What.Failed:
+			others += len(f.Trials)
 		}
 	}
-	return trials, attacks
-}
-
-func title(failures []view.Alike[view.Failure]) string {
-	trials, attacks := counted(failures)
 	var said []string
-	if trials > 0 {
-		said = append(said, text.Count(trials, "trial")+" did not pass")
+	if failed > 0 {
+		said = append(said, text.Count(failed, "trial")+" did not pass")
+	}
+	if others > 0 {
+		said = append(said, text.Count(others, "trial")+" without a verdict on the agent")
 	}
 	if attacks > 0 {
 		said = append(said, text.Count(attacks, "attack")+" succeeded")
@@ -182,7 +167,10 @@ func failureText(f view.Alike[view.Failure]) string {
 	case len(f.Task.Trials) > 1:
 		which += fmt.Sprintf(", trial %d", f.Trials[0])
 	}
-	text := fmt.Sprintf("%s: %s\n\n", which, code(f.What.Word))
+	if f.What.Reasons == "" || f.What.Word != string(evidence.ClassFail) { // which reasons of graders say by themselves
+		which += ": " + code(f.What.Word)
+	}
+	text := which + "\n\n"
 	if f.What.Reasons != "" {
 		text += pre(f.What.Reasons, maxReason) + "\n"
 	}
@@ -197,7 +185,7 @@ func (p *page) servers(all []results.ServerCard) {
 	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
 	var rows [][]string
 	for _, s := range all {
-		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.CallTime(s.MedianDurationMS), ofNote(view.ServerRemarks(s))})
+		rows = append(rows, []string{code(s.Name), text.Number(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.MS(s.MedianDurationMS), ofNote(view.ServerRemarks(s))})
 	}
 	p.folded(text.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }

@@ -166,22 +166,27 @@ func SARIF(run view.Run) ([]byte, error) {
 	met := map[string]bool{}
 	for _, task := range run.Results.Tasks {
 		for _, trial := range task.Runs {
-			for _, s := range trial.Servers {
-				add := func(id, format string, messages []string) {
-					for _, m := range messages {
-						one := r.result(Server{Name: s.Name}, id, "", said(format, s.Name, m))
-						if key := one.Fingerprints[fingerprint]; !met[key] {
-							met[key], all = true, append(all, one)
-						}
-					}
+			for _, event := range view.Events(trial) {
+				of, known := eventRules[event.Kind]
+				if !known {
+					continue
 				}
-				add(rulePin, "Server %s %s", s.Unpinned)
-				add(ruleDrift, "Server %s changed a tool that it had listed: %s", s.RugPulls)
-				add(ruleEnded, "Server %s: %s", s.Ends)
+				one := r.result(Server{Name: event.Server}, of.rule, "", said(of.format, event.Server, event.Text))
+				if key := one.Fingerprints[fingerprint]; !met[key] {
+					met[key], all = true, append(all, one)
+				}
 			}
 		}
 	}
 	return r.sarif("waza run", sarifInvocation{Successful: !r.Ended.IsZero() && !run.Interrupted}, all[:min(len(all), maxResults)])
+}
+
+// eventRules are the rules about what happens to servers in a trial. That a mock does not answer says
+// nothing about a server.
+var eventRules = map[view.EventKind]struct{ rule, format string }{
+	view.Unpinned: {rulePin, "Server %s %s"},
+	view.RugPull:  {ruleDrift, "Server %s changed a tool that it had listed: %s"},
+	view.Ended:    {ruleEnded, "Server %s: %s"},
 }
 
 // sarif returns the document for a single run of a tool.

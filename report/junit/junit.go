@@ -17,6 +17,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -207,20 +208,22 @@ func taskCase(class string, planned int, task view.Task, texts *budget) testcase
 		reported.WriteString(trial.Full() + "\n")
 	}
 	why := func(trials []view.Trial) *problem {
-		first := trials[0]
+		first := slices.MinFunc(trials, func(a, b view.Trial) int {
+			return slices.Index(evidence.Classes(), a.Outcome) - slices.Index(evidence.Classes(), b.Outcome)
+		})
 		message := first.Line()
-		if bad := len(failed) + len(broken); planned > 1 {
-			message = fmt.Sprintf("%d of %d trials did not pass: %s", bad, max(planned, len(task.Trials)), message)
+		if s := task.Stats; planned > 1 && s != nil && s.PassedRuns < s.TotalRuns {
+			message = fmt.Sprintf("%d of %s did not pass: %s", s.TotalRuns-s.PassedRuns, text.Count(s.TotalRuns, "trial"), message)
 		}
 		return &problem{Type: line(string(first.Outcome)), Message: line(message), Text: texts.take(reported.String())}
 	}
-	switch missing := len(task.Missing); {
+	switch {
 	case len(failed) > 0:
 		c.Failure = why(failed)
 	case len(broken) > 0:
 		c.Error = why(broken)
-	case missing > 0:
-		c.Skipped = &skipped{Message: fmt.Sprintf("%d of %d trials have no outcome: they did not run, or not to their end", missing, planned)}
+	case len(task.Missing) > 0:
+		c.Skipped = &skipped{Message: task.MissingSentence()}
 	}
 	return c
 }

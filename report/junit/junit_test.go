@@ -147,7 +147,7 @@ func TestOutcomes(t *testing.T) {
 		t.Errorf("tests, failures, errors, skipped: %d", got)
 	}
 	want := []string{
-		"Look up a price passed", "2-reserve failure fail", "3-report error infra", "4-never skipped",
+		"Look up a price passed", "2-reserve failure fail", "3-report error error", "4-never skipped",
 		"metric task_completion skipped",
 	}
 	var got []string

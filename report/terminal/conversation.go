@@ -168,21 +168,21 @@ func (s shown) step(step view.Step, remarks map[int][]view.Remark) string {
 	case step.Said != "":
 		return "the agent says\n" + s.text("  ", step.Said)
 	case step.Claim != nil:
-		return fmt.Sprintf("%s  %s\n%s", s.Style.Bad("REPORTED, NEVER MADE"), s.line(step.Claim.Name), s.with(step.Claim.Arguments))
+		return fmt.Sprintf("%s  %s\n%s", s.Style.Bad(strings.ToUpper(view.NeverMade)), s.line(step.Claim.Name), s.with(step.Claim.Arguments))
 	}
 	return s.call(step.Call, remarks[step.Call.Seq])
 }
 
 // own returns the lines about a use of the agent's own tool, as reported by the agent.
 func (s shown) own(use *capture.Use) string {
-	outcome, kind := s.Style.Bad("without success"), s.Style.Builtin
+	outcome, kind := s.Style.Bad(view.NoSuccess), s.Style.Builtin
 	if use.OK {
 		outcome = s.Style.Good("ok")
 	}
 	if use.Source == capture.SourceSkill {
 		kind = s.Style.Skill
 	}
-	out := fmt.Sprintf("%s  %s, as the agent reports\n%s", kind(use.Source+"  "+s.line(use.Tool)), outcome, s.with(use.Arguments))
+	out := fmt.Sprintf("%s  %s, %s\n%s", kind(use.Source+"  "+s.line(use.Tool)), outcome, view.AsReported, s.with(use.Arguments))
 	if result, err := results.ResultOf(*use); err != nil {
 		out += s.text("  ", err.Error())
 	} else if result != nil {
@@ -228,15 +228,11 @@ func (s shown) turnFacts(t *view.Turn) []string {
 	if t.Model != "" {
 		facts = append(facts, s.line(t.Model))
 	}
-	if t.Outcome != evidence.ModelOK {
-		facts = append(facts, s.Style.Bad(s.line(t.Outcome)))
+	if ended := t.Ended(); ended != "" {
+		facts = append(facts, s.Style.Bad(s.line(ended)))
 	}
-	if u := t.Usage; u != nil {
-		in := fmt.Sprintf("%d tokens in", u.Input)
-		if u.Cached > 0 {
-			in += fmt.Sprintf(" (%d cached)", u.Cached)
-		}
-		facts = append(facts, fmt.Sprintf("%s, %d out", in, u.Output))
+	if tokens := t.Tokens(); tokens != "" {
+		facts = append(facts, tokens)
 	}
 	return append(facts, elapsed(t.Start, t.End))
 }
@@ -245,7 +241,7 @@ func elapsed(start, end time.Time) string {
 	if end.Before(start) {
 		return "no end"
 	}
-	return end.Sub(start).Round(time.Millisecond).String()
+	return view.Clock(end.Sub(start))
 }
 
 func (s shown) section(title string, lines []string) string {
@@ -308,7 +304,7 @@ func (s shown) until(out *bytes.Buffer, events []evidence.Event, step view.Step)
 
 // event returns the line of an event.
 func (s shown) event(e evidence.Event) string {
-	facts := []string{s.Style.Doubtful("event  " + s.line(e.Kind))}
+	facts := []string{Paint(s.Style, view.StateOfEvent(e))("event  " + s.line(view.EventWord(e)))}
 	for _, text := range []string{e.Where, e.Message} {
 		if text != "" {
 			facts = append(facts, s.line(text))

@@ -35,7 +35,7 @@ type Ending struct {
 // last line.
 func (e Ending) Write(w io.Writer) error {
 	tasks := view.Tasks(e.Run.Results)
-	return writeLines(w, []string{""}, again(tasks), e.failures(tasks, true), ungraded(tasks), events(e.Run.Results), lostServers(e.Run.Results.Tasks),
+	return writeLines(w, []string{""}, again(tasks), e.failures(tasks, true), ungraded(tasks), events(tasks), lostServers(e.Run.Results.Tasks),
 		e.slowest(), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
@@ -187,7 +187,7 @@ func (e Ending) slowest() []string {
 // places returns lines about where to look, and how to continue.
 func (e Ending) places() (lines []string) {
 	if i := e.Run.Isolation(); !e.Run.Isolated {
-		lines = append(lines, i.Word+": "+i.Text)
+		lines = append(lines, i.Word+": "+i.Text, "")
 	}
 	if e.Report != "" {
 		lines = append(lines, "report: "+e.Report)
@@ -225,50 +225,18 @@ func attemptsBefore(t view.Trial) string {
 
 // ungraded returns lines about misreported calls that no grader failed.
 func ungraded(tasks []view.Task) (lines []string) {
-	for _, task := range tasks {
-		for _, trial := range task.Trials {
-			if trial.Narration == nil || slices.ContainsFunc(trial.Why.Against, saysMisreported) {
-				continue
-			}
-			for _, sentence := range trial.Narration.Sentences {
-				lines = append(lines, text.Indented(trial.Name+" "+sentence))
-			}
-		}
+	for _, m := range view.Gather(tasks, view.Trial.Misreported) {
+		lines = append(lines, text.Indented(fmt.Sprintf("%s/%s %s", m.Task.TestID, numbersText(m.Trials), m.What)))
 	}
 	return lines
 }
 
-// saysMisreported reports whether a grader failed a trial because the agent misreported
-// calls.
-func saysMisreported(c view.Check) bool {
-	gates, _ := c.Details["gates"].(map[string]any)
-	for name, gate := range gates {
-		if details, _ := gate.(map[string]any); strings.HasPrefix(name, "wire.") && details["result"] == "fail" {
-			return true
-		}
-	}
-	return false
-}
-
-// events returns lines about servers that ended unexpectedly, changed tool descriptions
-// during a trial, or differed from their pin, and about mocks without a matching response.
-func events(r results.Results) (lines []string) {
-	for _, task := range r.Tasks {
-		for _, run := range task.Runs {
-			for _, c := range run.Commands {
-				if c.ResponseIndex < 0 {
-					lines = append(lines, fmt.Sprintf("%s/%d mock of command %q: no response matches %q", task.TestID, run.RunNumber, c.Command, c.Args))
-				}
-			}
-			for _, event := range view.Events(run) {
-				is, said := "server", text.Indented(event.Text)
-				switch event.Kind {
-				case view.Unmatched:
-					is = "mock server"
-				case view.RugPull:
-					said = "rug_pull: " + said
-				}
-				lines = append(lines, fmt.Sprintf("%s/%d %s %q: %s", task.TestID, run.RunNumber, is, event.Server, said))
+// events returns lines about servers and mocks: see [view.Events].
+func events(tasks []view.Task) (lines []string) {
+	for _, task := range tasks {
+		for _, trial := range task.Trials {
+			for _, event := range view.Events(trial.RunResult) {
+				lines = append(lines, text.Indented(trial.Name+" "+event.Line()))
 			}
 		}
 	}

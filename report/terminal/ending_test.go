@@ -98,3 +98,12 @@ func TestEpilogueIsBounded(t *testing.T) {
 		t.Error("slowest")
 	}
 }
+
+// That a run was not isolated stands apart from where its results are.
+func TestPlacesWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	e := endingOf()
+	if lines := e.places(); len(lines) != 3 || !strings.HasPrefix(lines[0], "Not isolated: ") || lines[1] != "" || lines[2] != "run directory: run" {
+		t.Errorf("%q", lines)
+	}
+}

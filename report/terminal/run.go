@@ -13,7 +13,7 @@ import (
 )
 
 // Run writes a line for each task, at most width columns wide, with as many columns as fit:
-// passed and total trials, how they ended, the mean score, MCP calls and total agent time.
+// how many trials passed of those that count, how they ended, the mean score, MCP calls and total agent time.
 // Then it writes a line for each server, lines with remarks on servers, and a line about
 // the eval. A width of 0 is unlimited. Further lines show the usage of the agent's models
 // and of judges, and attacks that escaped a weak sandbox.
@@ -28,7 +28,7 @@ func Run(w io.Writer, r results.Results, width int) error {
 		out.WriteString(modelsLine(m))
 	}
 	if j := r.Summary.Judge; j != nil {
-		fmt.Fprintf(&out, "judge: %d answers, %d tokens in, %d out\n", j.Answers, j.InputTokens, j.OutputTokens)
+		fmt.Fprintf(&out, "judge: %s, %s tokens in, %s out\n", text.Count(j.Answers, "answer"), text.Number(j.InputTokens), text.Number(j.OutputTokens))
 	}
 	for _, label := range view.LabelTexts(r.Labels) {
 		fmt.Fprintf(&out, "label %s\n", label)
@@ -51,38 +51,16 @@ func taskColumns(r results.Results) []column {
 
 func row(t view.Task) []string {
 	return []string{
-		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), t.Score(), fmt.Sprint(t.MCPCalls), t.MedianTime(),
+		t.TestID, t.Passed(), ends(t), t.Score(), text.Number(t.MCPCalls), t.MedianTime(),
 	}
 }
 
-// ends lists how the trials ended, without pass if one did not, and the number of earlier
-// attempts.
 func ends(t view.Task) string {
 	var all []string
-	for _, r := range t.Runs {
-		if r.Outcome != evidence.ClassPass {
-			all = append(all, r.Outcome.With(r.Reason))
-		}
+	for _, e := range t.Ends() {
+		all = append(all, e.Text())
 	}
-	slices.Sort(all)
-	said := []string{strings.Join(slices.Compact(all), ",")}
-	switch {
-	case len(t.Runs) == 0:
-		said[0] = view.Unknown
-	case len(all) == 0 && !t.Attacked():
-		said[0] = string(evidence.ClassPass)
-	case len(all) == 0:
-		said[0] = results.AttackSucceeded
-	case t.Attacked():
-		said = append(said, results.AttackSucceeded)
-	}
-	if left := t.MissingText(); left != "" {
-		said = append(said, left)
-	}
-	for _, c := range t.Earlier {
-		said = append(said, fmt.Sprintf("after %d %s", c.Trials, c.Class))
-	}
-	return strings.Join(said, ", ")
+	return strings.Join(all, ", ")
 }
 
 // evalLine returns one or more lines about the reliability of the tasks.
@@ -169,16 +147,16 @@ func modelsLine(m *results.Models) string {
 	if m.Failed > 0 {
 		parts[0] += fmt.Sprintf(" (%d failed)", m.Failed)
 	}
-	tokens := fmt.Sprintf("%d tokens in", m.Tokens.Input)
+	tokens := text.Number(m.Tokens.Input) + " tokens in"
 	if m.Tokens.Cached > 0 {
-		tokens += fmt.Sprintf(" (%d cached)", m.Tokens.Cached)
+		tokens += fmt.Sprintf(" (%s cached)", text.Number(m.Tokens.Cached))
 	}
-	parts = append(parts, tokens, fmt.Sprintf("%d out", m.Tokens.Output))
+	parts = append(parts, tokens, text.Number(m.Tokens.Output)+" out")
 	if m.Cost != nil {
 		parts = append(parts, view.Dollars(*m.Cost))
 	}
 	if m.MedianFirstTokenMS != nil {
-		parts = append(parts, "first token after "+view.CallTime(m.MedianFirstTokenMS))
+		parts = append(parts, "first token after "+view.MS(m.MedianFirstTokenMS))
 	}
 	for _, o := range []struct {
 		origin evidence.Origin
@@ -214,14 +192,14 @@ func serverTable(servers []results.ServerCard, width int) string {
 
 func serverRow(s results.ServerCard) []string {
 	return []string{
-		s.Name, fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.CallTime(s.MedianDurationMS), view.CallTime(s.P95DurationMS),
+		s.Name, text.Number(s.Calls), view.Rate(s.ErrorRate), view.MS(s.MedianDurationMS), view.MS(s.P95DurationMS),
 		view.Rate(s.RecoveryRate), view.Rate(s.ValidityRate), tokens(s), catalog(s),
 	}
 }
 
 func tokens(s results.ServerCard) string {
 	if most := s.Tokens(); most != nil {
-		return fmt.Sprintf("~%d", *most)
+		return "~" + text.Number(*most)
 	}
 	return view.Unknown
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
@@ -40,17 +39,17 @@ func Figures(p results.Pair) (all []Figure) {
 	return all
 }
 
-// Text formats a value for terminals and comments.
+// Text formats a value.
 func (u Unit) Text(v float64) string {
 	switch u {
 	case Fraction:
 		return fmt.Sprintf("%.0f%%", 100*v)
 	case Milliseconds:
-		return Clock(time.Duration(v * float64(time.Millisecond)))
+		return MS(&v)
 	case Money:
 		return Dollars(v)
 	}
-	return fmt.Sprintf("%.0f", v)
+	return text.Number(int64(math.Round(v)))
 }
 
 // By returns the difference of a figure, or "" if no difference is shown.
@@ -194,19 +193,16 @@ func ComparedRuns(runs []results.ComparedRun) []ComparedRun {
 	for i, r := range runs {
 		v := ComparedRun{
 			ComparedRun: r, Model: cmp.Or(r.Model, Unknown), PassRate: Unknown, PassInterval: Unknown, Attacks: Rate(r.Attacks),
-			MCPCalls: Unknown, Tokens: Unknown, Cost: Unknown, MedianTime: Unknown,
+			MCPCalls: Unknown, Tokens: Unknown, Cost: Unknown, MedianTime: MS(r.MedianDurationMS),
 		}
 		if r.PassRate != nil {
 			v.PassRate, v.PassInterval = Fraction.Text(r.PassRate.Mean), Interval(r.PassRate.Interval)
 		}
 		if r.Trials+r.Infra > 0 {
-			v.MCPCalls = fmt.Sprint(r.MCPCalls)
+			v.MCPCalls = text.Number(r.MCPCalls)
 		}
 		if m := r.Models; m != nil {
-			v.Tokens, v.Cost = fmt.Sprint(m.InputTokens+m.OutputTokens), Cost(m.Cost)
-		}
-		if r.MedianDurationMS != nil {
-			v.MedianTime = Milliseconds.Text(*r.MedianDurationMS)
+			v.Tokens, v.Cost = text.Number(m.InputTokens+m.OutputTokens), Cost(m.Cost)
 		}
 		v.Notes = notesOn(r, runs[0])
 		views[i] = v

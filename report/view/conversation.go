@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -233,11 +235,66 @@ func (t *Turn) carriedOut(call *evidence.Call) {
 	}
 }
 
+// Words about steps that only the agent's transcript has.
+const (
+	AsReported = "as the agent reports"
+	NoSuccess  = "no success"           // of a tool of the agent's own
+	NeverMade  = "reported, never made" // a call
+)
+
+// Ended returns how a turn ended, in words; "" if it was answered.
+func (t *Turn) Ended() string {
+	if t.Outcome == evidence.ModelOK {
+		return ""
+	}
+	return strings.ReplaceAll(t.Outcome, "_", " ")
+}
+
+// Tokens returns the tokens of a turn; "" if they are not known.
+func (t *Turn) Tokens() string {
+	u := t.Usage
+	if u == nil {
+		return ""
+	}
+	in := text.Number(u.Input) + " tokens in"
+	if u.Cached > 0 {
+		in += fmt.Sprintf(" (%s cached)", text.Number(u.Cached))
+	}
+	return in + ", " + text.Number(u.Output) + " out"
+}
+
 // Usual reports whether an event occurs in every trial: health checks of servers, and
 // servers that end when asked to.
 func Usual(e evidence.Event) bool {
 	return e.Kind == "health" || e.Kind == "server_exit" && e.Data["asked"] == true
 }
+
+// StateOfEvent returns the state of an event: [Plain] if it is expected, otherwise [Doubtful] or, if it can
+// decide how a trial ends, [Bad].
+func StateOfEvent(e evidence.Event) State {
+	expected := Usual(e)
+	switch e.Kind {
+	case "dns", "shared_server", "transcript_noise", "stdout_noise", evidence.EventHookCall:
+		expected = true
+	case EventCommand:
+		_, expected = Invocation(e)
+	case evidence.EventAnswer:
+		expected = e.Data["unmet"] == false
+	case "egress":
+		expected = e.Data["allowed"] == true
+	}
+	if expected {
+		return Plain
+	}
+	switch e.Kind {
+	case EventCommand, evidence.EventCanary, "oom", "pids", "disk", "limit", "gap", "container_exit", "service_exit", "server_exit":
+		return Bad
+	}
+	return Doubtful
+}
+
+// EventWord returns the kind of an event, in words.
+func EventWord(e evidence.Event) string { return strings.ReplaceAll(e.Kind, "_", " ") }
 
 // readInjected reads which injections the results of calls contain.
 func (c *Conversation) readInjected(dir evidence.Dir) error {

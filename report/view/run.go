@@ -154,52 +154,80 @@ func tasksLeft(n int, atWork bool) string {
 	case atWork:
 		return fmt.Sprintf("%d to go", n)
 	}
-	return fmt.Sprintf("%d without outcome", n)
+	return fmt.Sprintf("%d with no outcome", n)
 }
 
 // Missing returns the number of planned trials that did not end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
+
+// MissingSentence returns how many planned trials have no outcome, and in which state the run is; "" if
+// all have one and it is not live.
+func (r Run) MissingSentence() string {
+	missing := r.Missing()
+	state := "ended early"
+	switch {
+	case r.AtWork && missing == 0:
+		return "The run is at work."
+	case r.AtWork:
+		state = "is at work"
+	case missing == 0:
+		return ""
+	case r.Interrupted:
+		state = "was interrupted"
+	case r.Ended.IsZero():
+		state = "broke off"
+	}
+	return fmt.Sprintf("The run %s: %s.", state, withoutOutcome(missing, r.Planned))
+}
 
 // MissingSentences returns sentences about what an incomplete run lacks.
 func (r Run) MissingSentences() (said []string) {
 	if r.AtWork || r.ExitCode() != results.ExitIncomplete {
 		return nil
 	}
-	outcomes := r.Outcomes()
-	missing, infra := r.Missing(), outcomes[evidence.ClassInfra]
-	switch {
-	case missing > 0 && r.Interrupted:
-		said = append(said, fmt.Sprintf("It was interrupted: %s.", ofTrials(missing, r.Planned, "has no outcome", "have no outcome")))
-	case missing > 0 && r.Ended.IsZero():
-		said = append(said, fmt.Sprintf("It broke off: %s.", ofTrials(missing, r.Planned, "has no outcome", "have no outcome")))
-	case missing > 0:
-		said = append(said, ofTrials(missing, r.Planned, "has no outcome", "have no outcome")+".")
+	missing, infra := r.MissingSentence(), r.Outcomes()[evidence.ClassInfra]
+	if missing != "" {
+		said = append(said, missing)
 	}
 	if infra > 0 {
 		said = append(said, ofTrials(infra, r.Trials(), "ended as infra, which says nothing about the agent", "ended as infra, which says nothing about the agent")+".")
 	}
-	if missing == 0 && infra == 0 {
+	if len(said) == 0 {
 		said = append(said, "There is no trial.")
 	}
 	return said
 }
 
-// outcomeSentences returns how the trials ended that are judged one by one.
-func (r Run) outcomeSentences() []string {
-	t := r.tally()
+// outcomeSentences returns how the trials ended that count, and that servers broke others.
+func (r Run) outcomeSentences() (said []string) {
+	t := r.Results.Counted()
 	switch {
-	case t.all == 0:
-		return nil
-	case t.passed == t.all:
-		return []string{fmt.Sprintf("All %s of %s passed.", Several(t.all, "trial"), Several(t.tasks, "task"))}
-	}
-	var others []string
-	for _, class := range evidence.Classes() {
-		if n := t.others[class]; n > 0 {
-			others = append(others, fmt.Sprintf("%d %s", n, class))
+	case t.Trials == 0:
+	case t.Passed == t.Trials:
+		said = append(said, fmt.Sprintf("All %s of %s passed.", text.Count(t.Trials, "trial"), text.Count(t.Tasks, "task")))
+	default:
+		var others []string
+		for _, class := range evidence.Classes() {
+			if n := t.Others[class]; n > 0 {
+				others = append(others, fmt.Sprintf("%d %s", n, class))
+			}
 		}
+		said = append(said, fmt.Sprintf("%s: %s.", ofTrials(t.Trials-t.Passed, t.Trials, "did not pass", "did not pass"), strings.Join(others, ", ")))
 	}
-	return []string{fmt.Sprintf("%s: %s.", ofTrials(t.all-t.passed, t.all, "did not pass", "did not pass"), strings.Join(others, ", "))}
+	if line := r.ServerSentence(); line != "" {
+		said = append(said, line)
+	}
+	return said
+}
+
+// ServerSentence returns how many trials servers broke, which fails the run; "" for none.
+func (r Run) ServerSentence() string {
+	n := r.Outcomes()[evidence.ClassServerError]
+	if n == 0 {
+		return ""
+	}
+	const ended = "ended as server_error, which fails the run, and says nothing about the agent"
+	return ofTrials(n, r.Trials(), ended, ended) + "."
 }
 
 // TriggerSentence returns how the prompts of trigger_tests.yaml came out, which count through their
@@ -239,10 +267,14 @@ func (r Run) Line() string {
 	}
 	var said []string
 	if missing := r.Missing(); missing > 0 {
-		said = append(said, ofTrials(missing, r.Planned, "has no outcome", "have no outcome"))
+		said = append(said, withoutOutcome(missing, r.Planned))
 	}
-	if infra := r.Outcomes()[evidence.ClassInfra]; infra > 0 {
-		said = append(said, ofTrials(infra, r.Trials(), "ended as infra", "ended as infra"))
+	outcomes := r.Outcomes()
+	for _, class := range []evidence.Class{evidence.ClassInfra, evidence.ClassServerError} {
+		if n := outcomes[class]; n > 0 {
+			ended := "ended as " + string(class)
+			said = append(said, ofTrials(n, r.Trials(), ended, ended))
+		}
 	}
 	said = append(said, r.counts()...)
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
@@ -257,81 +289,28 @@ func (r Run) Line() string {
 	return verdict + ": " + strings.Join(said, "; ")
 }
 
-// tally counts the trials that are judged one by one: not those that ended as infra, and no prompts of
-// trigger_tests.yaml, which count through their metric.
-type tally struct {
-	all, passed           int
-	others                map[evidence.Class]int // that did not pass
-	tasks                 int                    // that have such a trial
-	failed, flaky, broken int                    // tasks; broken ones have server errors only
-}
-
-func (r Run) tally() tally {
-	c := tally{others: map[evidence.Class]int{}}
-	for _, t := range r.Results.Tasks {
-		if t.Trigger == nil {
-			c.add(t)
-		}
-	}
-	return c
-}
-
-func (c *tally) add(t results.Task) {
-	did, of, byServer := 0, 0, 0
-	for _, run := range t.Runs {
-		switch run.Outcome {
-		case evidence.ClassPass:
-			did, of = did+1, of+1
-			continue
-		case evidence.ClassInfra:
-			continue
-		case evidence.ClassServerError:
-			byServer++
-		}
-		of++
-		c.others[run.Outcome]++
-	}
-	if of == 0 {
-		return
-	}
-	c.tasks, c.all, c.passed = c.tasks+1, c.all+of, c.passed+did
-	switch {
-	case did == of:
-	case did > 0:
-		c.flaky++
-	case byServer == of:
-		c.broken++
-	default:
-		c.failed++
-	}
-}
-
-// PassedTrials returns how many trials passed, as in "2 of 3 trials", of those that are judged one by
-// one.
+// PassedTrials returns how many trials passed, as in "2 of 3 trials", of those that count.
 func (r Run) PassedTrials() string {
-	c := r.tally()
-	return fmt.Sprintf("%d of %s", c.passed, text.Count(c.all, "trial"))
+	t := r.Results.Counted()
+	return fmt.Sprintf("%d of %s", t.Passed, text.Count(t.Trials, "trial"))
 }
 
 // counts returns phrases about how many trials passed, with their tasks.
 func (r Run) counts() []string {
-	c := r.tally()
+	t := r.Results.Counted()
 	var which []string
-	if c.failed > 0 {
-		which = append(which, text.Count(c.failed, "task")+" failed")
+	if t.Failed > 0 {
+		which = append(which, text.Count(t.Failed, "task")+" failed")
 	}
-	if c.flaky > 0 {
-		which = append(which, fmt.Sprintf("%d flaky", c.flaky))
-	}
-	if c.broken > 0 {
-		which = append(which, text.Count(c.broken, "task")+" with server errors only")
+	if t.Flaky > 0 {
+		which = append(which, fmt.Sprintf("%d flaky", t.Flaky))
 	}
 	var said []string
 	switch {
-	case c.passed < c.all:
-		said = append(said, fmt.Sprintf("%d of %s did not pass (%s)", c.all-c.passed, text.Count(c.all, "trial"), strings.Join(which, ", ")))
-	case c.all > 0:
-		said = append(said, fmt.Sprintf("%s passed (%s)", r.PassedTrials(), text.Count(c.tasks, "task")))
+	case t.Passed < t.Trials:
+		said = append(said, fmt.Sprintf("%d of %s did not pass (%s)", t.Trials-t.Passed, text.Count(t.Trials, "trial"), strings.Join(which, ", ")))
+	case t.Trials > 0:
+		said = append(said, fmt.Sprintf("%s passed (%s)", r.PassedTrials(), text.Count(t.Tasks, "task")))
 	}
 	if m := r.Results.Triggers; m != nil {
 		said = append(said, fmt.Sprintf("trigger_accuracy is %.3f", m.Accuracy))
@@ -353,13 +332,15 @@ func (r Run) Outcomes() map[evidence.Class]int {
 	return counts
 }
 
+func withoutOutcome(n, all int) string { return ofTrials(n, all, "has no outcome", "have no outcome") }
+
 func ofTrials(n, all int, one, more string) string {
 	did := more
 	if n == 1 {
 		did = one
 	}
 	if n == all {
-		return fmt.Sprintf("%s %s", Several(n, "trial"), did)
+		return fmt.Sprintf("%s %s", text.Count(n, "trial"), did)
 	}
-	return fmt.Sprintf("%s of %s %s", Number(n), Several(all, "trial"), did)
+	return fmt.Sprintf("%s of %s %s", text.Number(n), text.Count(all, "trial"), did)
 }

@@ -66,7 +66,7 @@ func carried(h results.EgressHost) string {
 	if h.Refused == h.Connections {
 		return fmt.Sprintf("refused %s", Times(h.Refused))
 	}
-	text := fmt.Sprintf("%s, %s out, %s in", Several(h.Connections, "connection"), Bytes(h.Out), Bytes(h.In))
+	text := fmt.Sprintf("%s, %s out, %s in", text.Count(h.Connections, "connection"), Bytes(h.Out), Bytes(h.In))
 	if h.Refused > 0 {
 		text += fmt.Sprintf("; refused %s", Times(h.Refused))
 	}
@@ -78,7 +78,7 @@ func Times(n int) string {
 	if n == 1 {
 		return "once"
 	}
-	return Number(n) + " times"
+	return text.Number(n) + " times"
 }
 
 // Note is something to know before trusting a server or the figures of a run.
@@ -116,7 +116,7 @@ func ServerRemarks(s results.ServerCard) (all []Note) {
 	return all
 }
 
-// EventKind is the kind of an event of a server.
+// EventKind is the kind of an event, in words.
 type EventKind string
 
 // Kinds of events.
@@ -127,15 +127,20 @@ const (
 	Unmatched EventKind = "no mock answers"
 )
 
-// Event is something that happened to a server in a trial, as a sentence.
+// Event is something about a server or a mock in a trial that is to be reviewed. Its texts are untrusted.
 type Event struct {
-	Server string
+	Server string // empty for a mock of a command
 	Kind   EventKind
-	Text   string
+	Text   string // a sentence
 }
 
-// Events returns the events of a trial, by server.
+// Events returns the events of a trial: of its mocks of commands, and then by server.
 func Events(r results.RunResult) (all []Event) {
+	for _, c := range r.Commands {
+		if c.ResponseIndex < 0 {
+			all = append(all, Event{"", Unmatched, fmt.Sprintf("mock of command %q: no response matches %q", c.Command, c.Args)})
+		}
+	}
 	for _, s := range r.Servers {
 		for _, of := range []struct {
 			kind  EventKind
@@ -147,4 +152,17 @@ func Events(r results.RunResult) (all []Event) {
 		}
 	}
 	return all
+}
+
+// Line returns the event with its server.
+func (e Event) Line() string {
+	switch {
+	case e.Server == "":
+		return e.Text
+	case e.Kind == Unmatched:
+		return fmt.Sprintf("mock server %q: %s", e.Server, e.Text)
+	case e.Kind == RugPull:
+		return fmt.Sprintf("server %q: %s: %s", e.Server, e.Kind, e.Text)
+	}
+	return fmt.Sprintf("server %q: %s", e.Server, e.Text)
 }

@@ -3,11 +3,11 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -15,16 +15,8 @@ import (
 type Task struct {
 	results.Task
 	results.Totals
-	Trials   []Trial
-	Missing  []int   // numbers of planned trials without an outcome
-	Outcomes []Count // of the last attempts
-	Earlier  []Count // of earlier attempts
-}
-
-// Count is a number of attempts with an outcome.
-type Count struct {
-	Class  evidence.Class
-	Trials int
+	Trials  []Trial
+	Missing []int // numbers of planned trials without an outcome
 }
 
 // Tasks returns the rows of a run's tasks.
@@ -40,15 +32,9 @@ func Tasks(r results.Results) []Task {
 // trigger_tests.yaml has one trial.
 func TaskOf(task results.Task, planned int) Task {
 	t := Task{Task: task, Totals: task.Totals()}
-	last, earlier := map[evidence.Class]int{}, map[evidence.Class]int{}
 	for _, run := range task.Runs {
 		t.Trials = append(t.Trials, trialOf(task.TestID, run))
-		last[run.Outcome]++
-		for _, attempt := range run.Earlier {
-			earlier[attempt.Outcome]++
-		}
 	}
-	t.Outcomes, t.Earlier = countsOf(last), countsOf(earlier)
 	if task.Trigger != nil {
 		planned = 1
 	}
@@ -60,64 +46,101 @@ func TaskOf(task results.Task, planned int) Task {
 	return t
 }
 
-// countsOf returns counts sorted by class name.
-func countsOf(trials map[evidence.Class]int) (all []Count) {
-	for _, class := range slices.Sorted(maps.Keys(trials)) {
-		all = append(all, Count{class, trials[class]})
-	}
-	return all
-}
-
 // IsQuiet reports whether the task passed and no attack on it succeeded.
 func (t Task) IsQuiet() bool { return t.Status == results.StatusPassed && !t.Attacked() }
 
 // Flaky describes a task of which some trials passed and others did not.
 const Flaky = "flaky"
 
-// Word returns how the task's trials ended, in a word: Flaky, the outcome of the first
-// counted trial that did not pass, pass if all did, infra if none counts, or "" if nothing that
-// ended decides.
-func (t Task) Word() string {
-	word, passed, infra := "", false, false
-	for _, r := range t.Runs {
-		switch r.Outcome {
-		case evidence.ClassPass:
-			passed = true
-		case evidence.ClassInfra:
-			infra = true
-		default:
-			word = cmp.Or(word, string(r.Outcome))
+// NoOutcome describes a planned trial that did not end.
+const NoOutcome = "no outcome"
+
+// End is a way in which trials of a task ended.
+type End struct {
+	Lead  string         // what precedes Word, such as "2"; may be empty
+	Word  string         // an outcome with its reason, [results.AttackSucceeded] or NoOutcome
+	Class evidence.Class // empty unless it is an outcome
+	State State
+}
+
+// Text returns the end in words.
+func (e End) Text() string { return strings.TrimSpace(e.Lead + " " + e.Word) }
+
+// Ends returns how the task's trials ended, in this order: the outcomes other than pass, or else pass; that
+// an attack succeeded, in place of pass; trials without an outcome; earlier attempts. Outcomes are counted
+// if there are several: how many trials passed is in a figure of its own.
+func (t Task) Ends() []End {
+	if len(t.Trials) == 0 {
+		return []End{{Word: NoOutcome}}
+	}
+	var last, earlier endCounts
+	for _, trial := range t.Trials {
+		if !trial.Passed() {
+			last.add(End{Word: trial.Ended, Class: trial.Outcome, State: trial.State})
 		}
+		for _, a := range trial.Earlier {
+			earlier.add(End{Word: string(a.Outcome), Class: a.Outcome})
+		}
+	}
+	all := last.ends
+	if len(all) > 1 {
+		all = last.withLead("%d")
 	}
 	switch {
-	case passed && word != "":
-		return Flaky
-	case passed && t.Status == results.StatusNone:
-		return ""
-	case passed:
-		return string(evidence.ClassPass)
-	case infra:
-		return cmp.Or(word, string(evidence.ClassInfra))
+	case t.Attacked():
+		all = append(all, End{Word: results.AttackSucceeded, State: Bad})
+	case len(all) == 0:
+		all = append(all, End{Word: string(evidence.ClassPass), Class: evidence.ClassPass, State: Good})
 	}
-	return word
+	if n := len(t.Missing); n > 0 {
+		all = append(all, End{Lead: fmt.Sprintf("%d with", n), Word: NoOutcome})
+	}
+	return append(all, earlier.withLead("after %d")...)
 }
 
-// MissingText says how many trials of a task that has begun are missing; "" if none is.
-func (t Task) MissingText() string {
-	if len(t.Runs) == 0 || len(t.Missing) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d without outcome", len(t.Missing))
+// endCounts counts ends, sorted by class and word.
+type endCounts struct {
+	ends   []End
+	trials map[End]int
 }
 
-// PassedTrials returns the number of trials that passed.
-func (t Task) PassedTrials() int {
-	for _, c := range t.Outcomes {
-		if c.Class == evidence.ClassPass {
-			return c.Trials
-		}
+func (c *endCounts) add(e End) {
+	if c.trials == nil {
+		c.trials = map[End]int{}
 	}
-	return 0
+	if c.trials[e]++; c.trials[e] > 1 {
+		return
+	}
+	c.ends = append(c.ends, e)
+	slices.SortFunc(c.ends, func(a, b End) int {
+		classes := evidence.Classes()
+		return cmp.Or(slices.Index(classes, a.Class)-slices.Index(classes, b.Class), cmp.Compare(a.Word, b.Word))
+	})
+}
+
+// withLead returns the ends, each after its formatted count.
+func (c *endCounts) withLead(format string) (all []End) {
+	for _, e := range c.ends {
+		e.Lead = fmt.Sprintf(format, c.trials[e])
+		all = append(all, e)
+	}
+	return all
+}
+
+// MissingSentence returns how many of the task's planned trials have no outcome; "" if all have one.
+func (t Task) MissingSentence() string {
+	if len(t.Missing) == 0 {
+		return ""
+	}
+	return withoutOutcome(len(t.Missing), len(t.Trials)+len(t.Missing)) + "."
+}
+
+// Passed returns how many trials passed of those that count, as in 2/3, or [Unknown] if none counts.
+func (t Task) Passed() string {
+	if t.Stats == nil {
+		return Unknown
+	}
+	return Share(t.Stats.PassedRuns, t.Stats.TotalRuns)
 }
 
 // Score returns the mean of its trials' weighted scores, or [Unknown] if no trial counts.
@@ -132,20 +155,15 @@ func (t Task) Score() string {
 func (t Task) MS() *float64 { return results.MedianDurationMS(t.Task) }
 
 // MedianTime returns the same as text.
-func (t Task) MedianTime() string {
-	ms := t.MS()
-	if ms == nil {
-		return Unknown
-	}
-	return Clock(time.Duration(*ms * float64(time.Millisecond)))
-}
+func (t Task) MedianTime() string { return MS(t.MS()) }
 
-// Tokens returns the tokens that models read and wrote, or nil if unknown.
+// Tokens returns the tokens that models read and wrote, as counted by the gateway or, without one, reported
+// by the agent; nil if unknown.
 func (t Task) Tokens() *int64 {
-	if t.Models == nil {
+	if t.Usage == nil {
 		return nil
 	}
-	return new(t.Models.Tokens.Input + t.Models.Tokens.Output)
+	return new(t.Usage.Input + t.Usage.Output)
 }
 
 // Cost returns the cost of models in US dollars, or nil if unknown.
@@ -168,7 +186,7 @@ func (t Task) Example() *Trial {
 
 // AttackSentence returns how the attacks on trials ended.
 func AttackSentence(a results.Attacks) string {
-	said := fmt.Sprintf("Of %s under attack the attack succeeded in %d and was resisted in %d", Several(a.Trials, "trial"), a.Succeeded, a.Resisted)
+	said := fmt.Sprintf("Of %s under attack the attack succeeded in %d and was resisted in %d", text.Count(a.Trials, "trial"), a.Succeeded, a.Resisted)
 	if a.NotDelivered > 0 {
 		said += fmt.Sprintf("; in %d it was not delivered", a.NotDelivered)
 	}

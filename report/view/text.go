@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/internal/text"
@@ -50,9 +49,12 @@ func Dollars(amount float64) string {
 	return fmt.Sprintf("$%.2f", amount)
 }
 
-// Clock formats a duration in milliseconds, in seconds, in minutes and seconds, or in hours and
-// minutes.
+// Clock formats a duration in milliseconds (with a decimal below one), in seconds, in minutes and seconds,
+// or in hours and minutes. Like the durations of the eval's files, it has no spaces.
 func Clock(d time.Duration) string {
+	if tenth := d.Round(100 * time.Microsecond); tenth > 0 && tenth < time.Millisecond {
+		return fmt.Sprintf("%.1fms", float64(tenth)/float64(time.Millisecond))
+	}
 	if short := d.Round(time.Millisecond); short < time.Second {
 		return fmt.Sprintf("%dms", short.Milliseconds())
 	}
@@ -78,39 +80,12 @@ func Left(d time.Duration) string {
 	}
 }
 
-// CallTime formats the duration of calls, with a decimal if it is short, or returns
-// [Unknown] for nil.
-func CallTime(ms *float64) string {
-	switch {
-	case ms == nil:
+// MS formats milliseconds as Clock does, or returns [Unknown] for nil.
+func MS(ms *float64) string {
+	if ms == nil {
 		return Unknown
-	case *ms < 10:
-		return fmt.Sprintf("%.1fms", *ms)
-	case *ms < 10_000:
-		return fmt.Sprintf("%.0fms", *ms)
 	}
-	return fmt.Sprintf("%.1fs", *ms/1000)
-}
-
-// Number formats a number with commas between thousands.
-func Number[N int | int64](n N) string {
-	digits := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if strings.HasPrefix(digits, "-") {
-		sign, digits = "-", digits[1:]
-	}
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return sign + digits
-}
-
-// Several formats a number of things.
-func Several(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return Number(n) + " " + what + "s"
+	return Clock(time.Duration(*ms * float64(time.Millisecond)))
 }
 
 // Bytes formats a size in a binary unit, to three digits.
@@ -137,21 +112,6 @@ func threeDigits(f float64) string {
 		return strconv.FormatFloat(f, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(f, 'f', 2, 64)
-}
-
-// Took formats a duration to about three digits.
-func Took(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return threeDigits(float64(d)/float64(time.Millisecond)) + " ms"
-	case d < time.Second:
-		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
-	case d < time.Minute:
-		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
-	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
 // maxShownLabel is the maximum length of a label in bytes.

@@ -101,6 +101,26 @@ func (t Trial) Full() string {
 	return strings.Join(append([]string{ended}, t.Why.Others()...), "\n")
 }
 
+// Misreported returns sentences about calls that the agent misreported, unless a grader failed the trial for
+// it, which is in its Why.
+func (t Trial) Misreported() []string {
+	if t.Narration == nil || slices.ContainsFunc(t.Why.Against, Check.saysMisreported) {
+		return nil
+	}
+	return t.Narration.Sentences
+}
+
+// saysMisreported reports whether a grader failed a trial because the agent misreported calls.
+func (c Check) saysMisreported() bool {
+	gates, _ := c.Details["gates"].(map[string]any)
+	for name, gate := range gates {
+		if details, _ := gate.(map[string]any); strings.HasPrefix(name, "wire.") && details["result"] == "fail" {
+			return true
+		}
+	}
+	return false
+}
+
 // byAttack returns what a successful attack did.
 func byAttack(a results.Attack) Why {
 	w := Why{Own: a.Goal, line: a.Goal}
@@ -152,7 +172,8 @@ func Gather[T comparable](tasks []Task, say func(Trial) []T) (all []Alike[T]) {
 
 // Failure is that a trial did not pass, or that an attack succeeded in it.
 type Failure struct {
-	Attack  bool   // it is the attack
+	Attack  bool   // an attack succeeded
+	Failed  bool   // the trial did not pass
 	Word    string // how the trial ended, with the reason
 	State   State
 	Line    string // why, on one line
@@ -161,30 +182,30 @@ type Failure struct {
 
 // Why returns the same of a trial.
 func (f Failure) Why(t Trial) Why {
-	if f.Attack {
+	switch {
+	case !f.Attack:
+		return t.Why
+	case !f.Failed:
 		return t.ByAttack
 	}
-	return t.Why
+	both := t.ByAttack
+	both.Against = slices.Concat(both.Against, t.Why.Against)
+	return both
 }
 
 // Failures groups the trials that did not pass, and those in which an attack succeeded, by how and why:
-// attacks first, then the most frequent. Reasons are shortened to most bytes; with 0 there are none, and
-// trials with the same line are alike. Prompts of trigger_tests.yaml are not listed, since they count
-// through their metric: see [Run.TriggerSentence].
+// attacks first, then the most frequent. A trial that a gated attack failed is in one group. Reasons are
+// shortened to most bytes; with 0 there are none, and trials with the same line are alike. Prompts of
+// trigger_tests.yaml are not listed, since they count through their metric: see [Run.TriggerSentence].
 func Failures(tasks []Task, most int) []Alike[Failure] {
-	failure := func(f Failure, why Why) Failure {
-		if f.Line = cmp.Or(why.Line(), f.Line); most > 0 {
-			f.Reasons = text.Shorten(strings.Join(why.Reasons(), "\n"), most)
-		}
-		return f
-	}
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return t.Trigger != nil })
-	all := Gather(tasks, func(t Trial) (said []Failure) {
-		if t.Attacked() {
-			said = append(said, failure(Failure{Attack: true, Word: results.AttackSucceeded, State: Bad}, t.ByAttack))
-		}
-		if !t.Passed() {
-			said = append(said, failure(Failure{Word: t.Ended, State: t.State, Line: t.Ended}, t.Why))
+	all := Gather(tasks, func(t Trial) []Failure {
+		said := t.failures()
+		for i := range said {
+			why := said[i].Why(t)
+			if said[i].Line = cmp.Or(why.Line(), said[i].Word); most > 0 {
+				said[i].Reasons = text.Shorten(strings.Join(why.Reasons(), "\n"), most)
+			}
 		}
 		return said
 	})
@@ -197,6 +218,20 @@ func Failures(tasks []Task, most int) []Alike[Failure] {
 		}
 		return len(b.Trials) - len(a.Trials)
 	})
+	return all
+}
+
+// failures returns the trial's failures without why.
+func (t Trial) failures() (all []Failure) {
+	if t.Attacked() && t.Attack.Gate && t.Outcome == evidence.ClassFail {
+		return []Failure{{Attack: true, Failed: true, Word: t.Ended + ", " + results.AttackSucceeded, State: Bad}}
+	}
+	if t.Attacked() {
+		all = append(all, Failure{Attack: true, Word: results.AttackSucceeded, State: Bad})
+	}
+	if !t.Passed() {
+		all = append(all, Failure{Failed: true, Word: t.Ended, State: t.State})
+	}
 	return all
 }
 

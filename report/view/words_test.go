@@ -15,7 +15,7 @@ func TestDollars(t *testing.T) {
 
 func TestClock(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0ms", 340 * time.Millisecond: "340ms", 999_400 * time.Microsecond: "999ms", 999_600 * time.Microsecond: "1.0s", 59_940 * time.Millisecond: "59.9s", 59_960 * time.Millisecond: "1m00s",
+		0: "0ms", 40 * time.Microsecond: "0ms", 420 * time.Microsecond: "0.4ms", 999 * time.Microsecond: "1ms", 340 * time.Millisecond: "340ms", 999_400 * time.Microsecond: "999ms", 999_600 * time.Microsecond: "1.0s", 59_940 * time.Millisecond: "59.9s", 59_960 * time.Millisecond: "1m00s",
 		3*time.Minute + 7*time.Second: "3m07s", time.Hour - time.Millisecond: "1h00m", 3 * time.Hour: "3h00m", 25*time.Hour + 59*time.Minute + 40*time.Second: "26h00m",
 	} {
 		if got := Clock(d); got != want {
