@@ -30,7 +30,7 @@ var floors = [][]string{
 	// What a trial leaves, and process 1 of its containers.
 	{"evidence", "grading/match", "images", "mcp/finding", "sandbox/guest", "test/attacks/part"},
 	// How MCP servers are reached.
-	{"mcp/answer", "mcp/transport", "cmd/waza/scaffold"},
+	{"evidence/cassette", "mcp/answer", "mcp/transport", "cmd/waza/scaffold"},
 	// What goes over the wire, and what it adds up to.
 	{
 		"evidence/capture", "egress", "mcp/client", "mcp/proxy",
