@@ -1,7 +1,8 @@
 // Package cassette answers requests from entries that were written down, in place of a server, a
 // model or a command.
 //
-// A [Side] has the entries of one of these, and a [Player] answers from them. Requests and answers
+// A [Side] has the entries of one of these, and a [Player] answers from them. A [Cassette] is a
+// directory with a file for each side, written by a person or by a program. Requests and answers
 // are JSON values: the package knows no transport, and whoever plays a side says what its values
 // mean. It makes no recordings.
 package cassette
@@ -56,7 +57,8 @@ type Entry struct {
 
 // Answer is one answer.
 type Answer struct {
-	Value   json.RawMessage `json:"value"`
+	Value   json.RawMessage `json:"value,omitempty"`
+	Blob    string          `json:"blob,omitempty"`                             // in files, the SHA-256 of a value beside them
 	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000"` // before it is given
 }
 

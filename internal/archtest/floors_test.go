@@ -23,7 +23,7 @@ var floors = [][]string{
 	{"internal/browsertest", "internal/kubetest", "internal/offline", "internal/template", "internal/text", "internal/tree", "mcp/sse", "test/bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
-		"agents/input", "evidence/changes", "evidence/secret", "internal/frontmatter", "internal/schema", "internal/termtest",
+		"agents/input", "evidence/changes", "evidence/secret", "internal/frontmatter", "internal/schema", "internal/termtest", "internal/yamltext",
 		"mcp/catalog", "mcp/jsonrpc", "mcp/mirror", "mcpconfig", "model/dialect", "sandbox/cmdmock", "sandbox/hint", "sandbox/kube", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},
