@@ -314,8 +314,8 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such command is mocked", http.StatusNotFound)
 		return
 	}
-	answer, given := c.answer(c.players[i], in)
-	if !c.keep(in, answer, given) {
+	answer, given, kept := c.answer(c.players[i], in)
+	if !kept {
 		http.Error(w, "the agent has started more commands than it may", http.StatusTooManyRequests)
 		return
 	}
@@ -337,32 +337,33 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// answer returns the answer of a mock to an invocation.
-func (c *commands) answer(mock *cassette.Player, in cmdmock.Invocation) (answer cmdmock.Answer, given cassette.Given) {
+// answer returns the answer of a mock to an invocation and records it. It reports whether that was
+// within the limits.
+func (c *commands) answer(mock *cassette.Player, in cmdmock.Invocation) (answer cmdmock.Answer, given cassette.Given, kept bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	given, miss := mock.Ask(eval.InvocationMembers(in, c.workspace))
 	if miss == nil {
 		_ = json.Unmarshal(given.Value, &answer) // eval wrote it
-		return answer, given
+	} else {
+		answer, given = unanswered(in, miss), cassette.Given{Entry: -1}
 	}
+	args, _ := json.Marshal(in.Args)
+	if len(c.invocations) == maxInvocations || c.size+len(args) > maxInvoked {
+		return answer, given, false
+	}
+	c.size += len(args)
+	c.invocations = append(c.invocations, evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: given.Entry})
+	return answer, given, true
+}
+
+// unanswered returns what a mocked command without an answer says.
+func unanswered(in cmdmock.Invocation, miss *cassette.Miss) cmdmock.Answer {
 	why := "no response of the mock of %s matches the arguments %q"
 	if miss.Spent {
 		why = "the sequence of the mock of %s has no more steps for the arguments %q"
 	}
-	answer.Stderr, answer.ExitCode = fmt.Sprintf("waza: "+why+"; add one to command_mocks\n", in.Command, in.Args), cmdmock.ExitUnmatched
-	return answer, cassette.Given{Entry: -1}
-}
-
-// keep records an invocation, and reports whether it is within the limits.
-func (c *commands) keep(in cmdmock.Invocation, answer cmdmock.Answer, given cassette.Given) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	args, _ := json.Marshal(in.Args)
-	if len(c.invocations) == maxInvocations || c.size+len(args) > maxInvoked {
-		return false
-	}
-	c.size += len(args)
-	c.invocations = append(c.invocations, evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: given.Entry})
-	return true
+	return cmdmock.Answer{Stderr: fmt.Sprintf("waza: "+why+"; add one to command_mocks\n", in.Command, in.Args), ExitCode: cmdmock.ExitUnmatched}
 }
 
 // invoked returns the invocations, and the first command whose number of calls was not as expected, or "".
