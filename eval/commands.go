@@ -160,30 +160,25 @@ func (r *CommandResponse) entry() (cassette.Entry, error) {
 	if (r.Args == nil) == (r.ArgsRegex == nil) {
 		errs = append(errs, errors.New("give it either args or args_regex"))
 	}
-	conditions := map[string]any{}
-	equals := func(value any) map[string]any { return map[string]any{"equals": value} }
+	e := cassette.Entry{Match: match.Matchers{}}
 	if r.Args != nil {
-		conditions["args"] = equals(r.Args)
+		e.Match["args"] = cassette.Matcher("equals", r.Args)
 	} else {
-		expressions := make([]any, len(r.ArgsRegex))
+		expressions := make([]json.RawMessage, len(r.ArgsRegex))
 		for i, expression := range r.ArgsRegex {
 			if _, err := regexp.Compile(expression); err != nil {
 				errs = append(errs, fmt.Errorf("args_regex[%d]: %w", i, err))
 			}
-			expressions[i] = map[string]any{"regex": "^(?:" + expression + ")$"}
+			expressions[i] = cassette.Matcher("regex", "^(?:"+expression+")$")
 		}
-		conditions["args"] = expressions
+		list, err := jsontext.Marshal(expressions)
+		e.Match["args"], errs = list, append(errs, err)
 	}
 	for name, value := range r.Environment {
-		conditions["env."+name] = equals(value)
+		e.Match["env."+name] = cassette.Matcher("equals", value)
 	}
 	if r.Workdir != "" {
-		conditions["dir"] = equals(filepath.ToSlash(filepath.Clean(r.Workdir)))
-	}
-	e := cassette.Entry{Match: match.Matchers{}}
-	for name, condition := range conditions {
-		raw, err := jsontext.Marshal(condition)
-		e.Match[name], errs = raw, append(errs, err)
+		e.Match["dir"] = cassette.Matcher("equals", filepath.ToSlash(filepath.Clean(r.Workdir)))
 	}
 	if r.Sequence == nil {
 		answer, err := r.answer(0)

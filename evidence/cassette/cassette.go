@@ -62,6 +62,13 @@ type Answer struct {
 	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000"` // before it is given
 }
 
+// Matcher returns a matcher of a kind, such as equals, for a condition of an entry. Its value must be one
+// that can be encoded.
+func Matcher(kind string, value any) json.RawMessage {
+	data, _ := jsontext.Marshal(map[string]any{kind: value})
+	return data
+}
+
 // Compile prepares a side for [Side.Play]. It reports everything that is wrong with it.
 func (s *Side) Compile() error {
 	var errs []error

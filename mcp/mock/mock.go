@@ -95,7 +95,7 @@ func (r *Response) entry(tool string) (e cassette.Entry, err error) {
 	if r == nil {
 		return e, errAnswer
 	}
-	e.Kind = match.Matchers{"tool": equals(tool)}
+	e.Kind = match.Matchers{"tool": cassette.Matcher("equals", tool)}
 	if err := r.conditions(&e); err != nil {
 		return e, err
 	}
@@ -129,31 +129,22 @@ func (r *Response) conditions(to *cassette.Entry) error {
 		case !ok:
 			return errors.New("match must be a mapping, the arguments of the call")
 		case len(given) > 0: // else no condition, as in upstream waza
-			to.Match["arguments"] = equals(given)
+			to.Match["arguments"] = cassette.Matcher("equals", given)
 		}
 	}
 	if r.MatchSchema != nil {
 		if _, err := schema.Compile(r.MatchSchema); err != nil {
 			return fmt.Errorf("match_schema: %w", err)
 		}
-		to.Kind["arguments"] = encoded(map[string]any{"json_schema": r.MatchSchema})
+		to.Kind["arguments"] = cassette.Matcher("json_schema", r.MatchSchema)
 	}
 	for name, expression := range r.MatchRegex {
 		if _, err := regexp.Compile(expression); err != nil {
 			return fmt.Errorf("match_regex.%s: %w", name, err)
 		}
-		to.Match["arguments."+name] = encoded(map[string]any{"regex": cmp.Or(expression, "(?:)")})
+		to.Match["arguments."+name] = cassette.Matcher("regex", cmp.Or(expression, "(?:)"))
 	}
 	return nil
-}
-
-// equals returns the matcher of one value.
-func equals(value any) json.RawMessage { return encoded(map[string]any{"equals": value}) }
-
-// encoded returns a value as JSON.
-func encoded(value any) json.RawMessage {
-	data, _ := jsontext.Marshal(value) // made of what was parsed
-	return data
 }
 
 // answer returns a step as an answer.
@@ -161,7 +152,8 @@ func (s *Step) answer() (a cassette.Answer, err error) {
 	if s == nil || (s.Return == nil) == (s.Error == "") {
 		return a, errAnswer
 	}
-	return cassette.Answer{Value: encoded(s.result()), DelayMS: s.DelayMS}, nil
+	value, err := jsontext.Marshal(s.result())
+	return cassette.Answer{Value: value, DelayMS: s.DelayMS}, err
 }
 
 // result returns the MCP result of a call: as upstream waza, the value's JSON as text. An object

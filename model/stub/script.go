@@ -291,7 +291,7 @@ func (c condition) entry() cassette.Entry {
 	e := cassette.Entry{Match: match.Matchers{}, Answer: &cassette.Answer{}}
 	add := func(member, matcher, value string) {
 		if value != "" {
-			e.Match[member], _ = jsontext.Marshal(map[string]string{matcher: value}) // strings always marshal
+			e.Match[member] = cassette.Matcher(matcher, value)
 		}
 	}
 	add("prompt", "contains", c.PromptContains)
