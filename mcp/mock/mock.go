@@ -136,7 +136,11 @@ func (r *Response) conditions(to *cassette.Entry) error {
 		if _, err := schema.Compile(r.MatchSchema); err != nil {
 			return fmt.Errorf("match_schema: %w", err)
 		}
-		to.Kind["arguments"] = cassette.Matcher("json_schema", r.MatchSchema)
+		where := to.Match
+		if where["arguments"] != nil {
+			where = to.Kind // both conditions hold
+		}
+		where["arguments"] = cassette.Matcher("json_schema", r.MatchSchema)
 	}
 	for name, expression := range r.MatchRegex {
 		if _, err := regexp.Compile(expression); err != nil {
