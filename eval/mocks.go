@@ -13,7 +13,6 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
 
 // MCPMock is an MCP server that answers from a table, in place of a real one.
@@ -134,40 +133,4 @@ func readFixture(name string, content []byte, to *mock.Server) error {
 		return errors.New("file " + name + " has neither responses nor tools")
 	}
 	return adopt(to, tools)
-}
-
-// commandMocks completes and checks the command mocks of an eval's or a task's document.
-func commandMocks(doc *strictyaml.Document, e *Eval, mocks []cmdmock.Command) {
-	for i := range mocks {
-		at, mock := strictyaml.Path{"command_mocks", i}, &mocks[i]
-		if slices.ContainsFunc(mocks[:i], func(c cmdmock.Command) bool { return c.Name == mock.Name }) {
-			doc.Problemf(at.With("name"), "command %q appears twice", mock.Name)
-		}
-		for n := range mock.Responses {
-			commandResponse(doc, e, &mock.Responses[n], at.With("responses", n))
-		}
-		if err := mock.Compile(); err != nil && mock.Name != "" {
-			doc.Problemf(at, "command %q: %s", mock.Name, flat(err))
-		}
-	}
-}
-
-func commandResponse(doc *strictyaml.Document, e *Eval, r *cmdmock.Response, at strictyaml.Path) {
-	checkInside(doc, at.With("workdir"), r.Workdir, "a directory in the workspace")
-	for i, out := range r.Outputs() {
-		at := at
-		if i > 0 {
-			at = at.With("sequence", i-1)
-		}
-		switch {
-		case out.Fixture != "" && out.Stdout != nil:
-			doc.Problemf(at.With("fixture"), "%s has stdout and a fixture; give it one of them", at)
-		case out.Fixture != "":
-			var err error
-			if out.Text, err = readBelow(e.Dir(), out.Fixture); err != nil {
-				doc.Problemf(at.With("fixture"), "%s: fixture %s %v", at, out.Fixture, err)
-			}
-			e.MockFiles = append(e.MockFiles, filepath.Join(e.Dir(), filepath.FromSlash(out.Fixture)))
-		}
-	}
 }

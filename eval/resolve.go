@@ -20,7 +20,6 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/answer"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
 
 var (
@@ -55,7 +54,7 @@ type ResolvedTask struct {
 	Script       json.RawMessage             // a list, for executor script
 	Answers      answer.Table                // to requests of servers, compiled
 	Checkpoints  []ResolvedCheckpoint        // by turn
-	Commands     []cmdmock.Command           // that are played in the agent's container
+	Commands     []CommandMock               // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil if the task has none
 	Golden       bool                        // must pass

@@ -20,7 +20,6 @@ import (
 	"github.com/waza-isolate/waza/mcp/answer"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/sandbox/cmdmock"
 	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
@@ -41,7 +40,7 @@ type Eval struct {
 	Baseline    bool              `json:"baseline,omitempty" jsonschema:"also run every trial without skills, and compare"`
 	Hooks       *Hooks            `json:"hooks,omitempty" jsonschema:"commands to run in the sandbox of each trial, before and after the agent"`
 	MCPMocks    []MCPMock         `json:"mcp_mocks,omitempty" jsonschema:"mock MCP servers, which answer from a table"`
-	Commands    []cmdmock.Command `json:"command_mocks,omitempty" jsonschema:"mock programs in the agent's container, which answer from a table"`
+	Commands    []CommandMock     `json:"command_mocks,omitempty" jsonschema:"mock programs in the agent's container, which answer from a table"`
 	Graders     []Grader          `json:"graders,omitempty" jsonschema:"graders for all tasks"`
 	Metrics     []Metric          `json:"metrics,omitempty" jsonschema:"metrics of the whole run"`
 	Inputs      map[string]string `json:"inputs,omitempty" jsonschema:"values of {{.Vars.NAME}} in prompts"`
@@ -363,8 +362,8 @@ type Task struct {
 	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
 	Answers           answer.Table                 `json:"answers,omitempty" jsonschema:"answers to requests of MCP servers, by server, for executors script and llm"`
 
-	Commands    []cmdmock.Command `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
-	Checkpoints []Checkpoint      `json:"checkpoints,omitempty" jsonschema:"graders to run between two turns of the conversation"`
+	Commands    []CommandMock `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
+	Checkpoints []Checkpoint  `json:"checkpoints,omitempty" jsonschema:"graders to run between two turns of the conversation"`
 
 	Attack *Attack `json:"attack,omitempty" jsonschema:"prompt injection: an attacker's goal, and where the attacker's text is placed"`
 

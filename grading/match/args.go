@@ -115,8 +115,14 @@ func (a *Args) LooksAt(marks map[string][]string) (names []string) {
 // Check compares the arguments of a call with the expected ones. Omitted arguments are an
 // empty object. Arguments that are not an object only match if nothing is expected.
 func (a *Args) Check(arguments json.RawMessage) Fit {
-	return a.fit(decode(arguments), true)
+	return a.CheckValue(decode(arguments))
 }
+
+// CheckValue is like [Args.Check] for an object that [jsontext.Parse] returned.
+func (a *Args) CheckValue(given any) Fit { return a.fit(given, true) }
+
+// Takes reports whether such an object matches in full.
+func (a *Args) Takes(given any) bool { return a.fit(given, false).Full() }
 
 // fit leaves Differences out unless describe is set.
 func (a *Args) fit(got any, describe bool) Fit {

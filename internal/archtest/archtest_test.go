@@ -117,6 +117,7 @@ func TestForbidden(t *testing.T) {
 		"grading":             append(pure, "github.com/mark3labs/"),
 		"grading/match":       pure,
 		"evidence/capture":    pure,
+		"evidence/cassette":   pure,
 		"report/view":         pure,
 		"model/dialect":       pure,
 		"evidence":            pure,

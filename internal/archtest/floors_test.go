@@ -23,14 +23,14 @@ var floors = [][]string{
 	{"internal/browsertest", "internal/kubetest", "internal/offline", "internal/template", "internal/text", "internal/tree", "mcp/sse", "test/bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
-		"agents/input", "evidence/changes", "evidence/secret", "internal/frontmatter", "internal/schema", "internal/termtest",
+		"agents/input", "evidence/changes", "evidence/secret", "internal/frontmatter", "internal/schema", "internal/termtest", "internal/yamltext",
 		"mcp/catalog", "mcp/jsonrpc", "mcp/mirror", "mcpconfig", "model/dialect", "sandbox/cmdmock", "sandbox/hint", "sandbox/kube", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},
 	// What a trial leaves, and process 1 of its containers.
 	{"evidence", "grading/match", "images", "mcp/finding", "sandbox/guest", "test/attacks/part"},
 	// How MCP servers are reached.
-	{"mcp/answer", "mcp/transport", "cmd/waza/scaffold"},
+	{"evidence/cassette", "mcp/answer", "mcp/transport", "cmd/waza/scaffold"},
 	// What goes over the wire, and what it adds up to.
 	{
 		"evidence/capture", "egress", "mcp/client", "mcp/proxy",

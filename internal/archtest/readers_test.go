@@ -39,12 +39,12 @@ var formats = map[string]format{
 		in:   []string{"agents/llm", "agents/transcript", "evidence/capture", "mcp", "model"},
 	},
 	"JSON token by token": {uses: scansJSON, may: map[string]string{
-		"internal/jsontext/walk.go":   "it walks valid JSON",
-		"internal/jsontext/layout.go": "it lays valid JSON out",
-		"evidence/secret/json.go":     "copies all that stands between strings as it is",
-		"internal/strictyaml/json.go": "makes nodes of a library's tokens",
-		"cmd/waza/scaffold/tools.go":  "it tells the kinds of values of valid JSON apart",
-		"cmd/waza/scaffold/yaml.go":   "it lays valid JSON out as YAML",
+		"internal/jsontext/walk.go":     "it walks valid JSON",
+		"internal/jsontext/layout.go":   "it lays valid JSON out",
+		"evidence/secret/json.go":       "copies all that stands between strings as it is",
+		"internal/strictyaml/json.go":   "makes nodes of a library's tokens",
+		"cmd/waza/scaffold/tools.go":    "it tells the kinds of values of valid JSON apart",
+		"internal/yamltext/yamltext.go": "it lays valid JSON out as YAML",
 	}},
 	"tar": {uses: readsTar, may: map[string]string{
 		"internal/tree/read.go": "it is the reader",

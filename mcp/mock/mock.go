@@ -1,6 +1,6 @@
-// Package mock implements mock MCP servers as defined by mcp_mocks in an eval. A call is
-// answered with the first response whose conditions it meets; if there is none, with a tool
-// error.
+// Package mock implements mock MCP servers as defined by mcp_mocks in an eval. It reads their
+// responses into a side of a cassette, and speaks MCP in front of its player. A call without an
+// answer gets a tool error.
 //
 // A mock server is a [process.Process] without a program: it runs in the runner, behind the
 // same proxy as any other server. The package knows nothing about trials.
@@ -8,6 +8,7 @@ package mock
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/waza-isolate/waza/evidence/cassette"
+	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/schema"
 )
@@ -23,6 +26,8 @@ import (
 type Server struct {
 	Name  string           `json:"name"`
 	Tools map[string]*Tool `json:"tools"`
+
+	side cassette.Side
 }
 
 // Tool is a tool of a mock server.
@@ -41,10 +46,6 @@ type Response struct {
 	Return      json.RawMessage   `json:"return,omitempty" jsonschema:"result, as JSON"`
 	Error       string            `json:"error,omitempty" jsonschema:"text of a tool error, in place of a result"`
 	Sequence    []*Step           `json:"sequence,omitempty" jsonschema:"in place of return and error, one answer for each call that matches, in order; later calls get a tool error"`
-
-	match  any
-	schema *schema.Schema
-	regex  map[string]*regexp.Regexp
 }
 
 // Step is one answer of a sequence.
@@ -57,6 +58,7 @@ type Step struct {
 // Compile prepares a server for use. It reports everything that is wrong with it.
 func (s *Server) Compile() error {
 	var errs []error
+	s.side = cassette.Side{}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		tool := s.Tools[name]
 		if tool == nil || len(tool.Responses) == 0 {
@@ -73,105 +75,89 @@ func (s *Server) Compile() error {
 			errs = append(errs, fmt.Errorf("tool %q: annotations must be a mapping", name))
 		}
 		for i, response := range tool.Responses {
-			if err := response.compile(); err != nil {
+			entry, err := response.entry(name)
+			if err != nil {
 				errs = append(errs, fmt.Errorf("tool %q: responses[%d]: %w", name, i, err))
 			}
+			s.side.Entries = append(s.side.Entries, entry)
 		}
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return s.side.Compile()
 }
 
 var errAnswer = errors.New("set return or error, and only one of them")
 
-func (r *Response) compile() (err error) {
+// entry returns a response of a tool as an entry.
+func (r *Response) entry(tool string) (e cassette.Entry, err error) {
 	if r == nil {
-		return errAnswer
+		return e, errAnswer
 	}
-	if r.Sequence != nil {
-		if r.Return != nil || r.Error != "" || len(r.Sequence) == 0 {
-			return errors.New("give it a sequence of at least one step, or return, or error")
-		}
-		for i, step := range r.Sequence {
-			if step == nil || (step.Return == nil) == (step.Error == "") {
-				return fmt.Errorf("sequence[%d]: %w", i, errAnswer)
-			}
-		}
-	} else if (r.Return == nil) == (r.Error == "") {
-		return errAnswer
+	e.Kind = match.Matchers{"tool": cassette.Matcher("equals", tool)}
+	if err := r.conditions(&e); err != nil {
+		return e, err
 	}
+	if r.Sequence == nil {
+		answer, err := (&Step{Return: r.Return, Error: r.Error}).answer()
+		e.Answer = &answer
+		return e, err
+	}
+	if r.Return != nil || r.Error != "" || len(r.Sequence) == 0 {
+		return e, errors.New("give it a sequence of at least one step, or return, or error")
+	}
+	for i, step := range r.Sequence {
+		answer, err := step.answer()
+		if err != nil {
+			return e, fmt.Errorf("sequence[%d]: %w", i, err)
+		}
+		e.Answers = append(e.Answers, answer)
+	}
+	return e, nil
+}
+
+// conditions adds the conditions of a response to its entry.
+func (r *Response) conditions(to *cassette.Entry) error {
+	to.Match = match.Matchers{}
 	if r.Match != nil {
-		if r.match, err = jsontext.Parse(r.Match); err != nil {
+		given, err := jsontext.Parse(r.Match)
+		if err != nil {
 			return fmt.Errorf("match: %w", err)
 		}
-		switch arguments, ok := r.match.(map[string]any); {
+		switch given, ok := given.(map[string]any); {
 		case !ok:
 			return errors.New("match must be a mapping, the arguments of the call")
-		case len(arguments) == 0: // no condition, as in upstream waza
-			r.match = nil
+		case len(given) > 0: // else no condition, as in upstream waza
+			to.Match["arguments"] = cassette.Matcher("equals", given)
 		}
 	}
 	if r.MatchSchema != nil {
-		if r.schema, err = schema.Compile(r.MatchSchema); err != nil {
+		if _, err := schema.Compile(r.MatchSchema); err != nil {
 			return fmt.Errorf("match_schema: %w", err)
 		}
+		where := to.Match
+		if where["arguments"] != nil {
+			where = to.Kind // both conditions hold
+		}
+		where["arguments"] = cassette.Matcher("json_schema", r.MatchSchema)
 	}
-	r.regex = map[string]*regexp.Regexp{}
 	for name, expression := range r.MatchRegex {
-		if r.regex[name], err = regexp.Compile(expression); err != nil {
+		if _, err := regexp.Compile(expression); err != nil {
 			return fmt.Errorf("match_regex.%s: %w", name, err)
 		}
+		to.Match["arguments."+name] = cassette.Matcher("regex", cmp.Or(expression, "(?:)"))
 	}
 	return nil
 }
 
-// answer returns the response to a call, or nil if none matches.
-func (t *Tool) answer(arguments map[string]any) *Response {
-	for _, r := range t.Responses {
-		if r.matches(arguments) {
-			return r
-		}
+// answer returns a step as an answer.
+func (s *Step) answer() (a cassette.Answer, err error) {
+	if s == nil || (s.Return == nil) == (s.Error == "") {
+		return a, errAnswer
 	}
-	return nil
-}
-
-func (r *Response) matches(arguments map[string]any) bool {
-	if r.match != nil && !jsontext.Equal(r.match, arguments) {
-		return false
-	}
-	if r.schema != nil && !r.schema.Fits(arguments) {
-		return false
-	}
-	for name, expression := range r.regex {
-		value, ok := arguments[name]
-		if !ok || !expression.MatchString(textOf(value)) {
-			return false
-		}
-	}
-	return true
-}
-
-// textOf returns a string unchanged, and any other value as JSON.
-func textOf(value any) string {
-	if s, ok := value.(string); ok {
-		return s
-	}
-	data, err := json.Marshal(value)
-	if err != nil {
-		return ""
-	}
-	return string(data)
-}
-
-// step returns the answer to the nth call that the response is given to, from 0. There is none
-// after the last of a sequence.
-func (r *Response) step(n int) (*Step, bool) {
-	switch {
-	case r.Sequence == nil:
-		return &Step{Return: r.Return, Error: r.Error}, true
-	case n < len(r.Sequence):
-		return r.Sequence[n], true
-	}
-	return nil, false
+	value, err := jsontext.Marshal(s.result())
+	return cassette.Answer{Value: value, DelayMS: s.DelayMS}, err
 }
 
 // result returns the MCP result of a call: as upstream waza, the value's JSON as text. An object

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -23,15 +24,13 @@ var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 // Player plays a server: it knows what was given. A trial has its own.
 type Player struct {
 	server    *Server
+	answers   *cassette.Player
 	unmatched func(message string)
-
-	mu    sync.Mutex
-	given map[*Response]int // guarded by mu
 }
 
 // Play returns a player of the server. It calls unmatched for each call without an answer.
 func (s *Server) Play(unmatched func(message string)) *Player {
-	return &Player{server: s, unmatched: unmatched, given: map[*Response]int{}}
+	return &Player{server: s, answers: s.side.Play(), unmatched: unmatched}
 }
 
 // Start starts a session with the server.
@@ -41,15 +40,6 @@ func (p *Player) Start() process.Process {
 	s := &session{player: p, stdin: stdin, stdout: stdout, in: in, ended: make(chan struct{}), done: make(chan struct{})}
 	go s.serve(out)
 	return s
-}
-
-// next returns the next answer of a response.
-func (p *Player) next(r *Response) (*Step, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := p.given[r]
-	p.given[r]++
-	return r.step(n)
 }
 
 // session is a conversation over stdio.
@@ -175,14 +165,15 @@ func (p *Player) call(params json.RawMessage) (any, time.Duration) {
 		}
 		arguments = given
 	}
+	given, miss := p.answers.Ask(map[string]any{"tool": name, "arguments": arguments})
+	if miss == nil {
+		return given.Value, given.Delay
+	}
 	message := "no response of the mock matches the call of %s with %s"
-	if response := tool.answer(arguments); response != nil {
-		if step, left := p.next(response); left {
-			return step.result(), time.Duration(step.DelayMS) * time.Millisecond
-		}
+	if miss.Spent {
 		message = "the sequence of the mock has no more steps for the call of %s with %s"
 	}
-	message = fmt.Sprintf(message, name, text.Shorten(textOf(arguments), maxShown))
+	message = fmt.Sprintf(message, name, text.Shorten(jsontext.Encode(arguments), maxShown))
 	p.unmatched(message)
 	return toolError(message), 0
 }

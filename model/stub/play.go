@@ -28,10 +28,14 @@ const neutral = "OK."
 
 // play decides what r gets. An error is for the agent: the script does not fit the request.
 func (s *Script) play(r *request, troubles *memory) (played, error) {
-	if said, is := s.asideFor(r); is {
+	found := -1
+	if given, miss := s.when.Ask(r.members()); miss == nil {
+		found = given.Entry
+	}
+	if said, is := s.asideFor(r, found); is {
 		return played{answer: newAnswer(r, mark{}, said), what: "aside"}, nil
 	}
-	number, err := s.conversationFor(r)
+	number, err := s.conversationFor(r, found-len(s.asides))
 	if err != nil {
 		return played{}, err
 	}
@@ -68,27 +72,25 @@ func (c conversation) suffix() string {
 	return " of " + c.name
 }
 
-// conversationFor returns the number of the first conversation whose conditions are met.
-func (s *Script) conversationFor(r *request) (int, error) {
-	if r.previous.there && r.previous.conversation < len(s.conversations) {
+// conversationFor returns the number of the conversation that r goes on with, or else found, the first
+// whose conditions it meets; negative for none.
+func (s *Script) conversationFor(r *request, found int) (int, error) {
+	switch {
+	case r.previous.there && r.previous.conversation < len(s.conversations):
 		return r.previous.conversation, nil
+	case found < 0:
+		return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt))
 	}
-	for i, c := range s.conversations {
-		if c.when.holds(r) {
-			return i, nil
-		}
-	}
-	return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt))
+	return found, nil
 }
 
 // asideFor reports whether r is not part of a task, and returns its response. That includes
-// requests that the script declares as asides, that demand JSON of a schema, that offer no
-// tools although the script calls some, and that agents send to warm up or to check a key.
-func (s *Script) asideFor(r *request) (string, bool) {
-	for _, a := range s.asides {
-		if a.When.holds(r) {
-			return a.Say, true
-		}
+// requests that the script declares as asides, of which found is the first that it meets, that
+// demand JSON of a schema, that offer no tools although the script calls some, and that agents send
+// to warm up or to check a key.
+func (s *Script) asideFor(r *request, found int) (string, bool) {
+	if found >= 0 && found < len(s.asides) {
+		return s.asides[found].Say, true
 	}
 	if r.Format != nil {
 		return example(r.Format), true

@@ -11,10 +11,12 @@ package stub
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
+	"regexp"
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence/cassette"
+	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/model/dialect"
@@ -25,6 +27,7 @@ type Script struct {
 	models        []string
 	conversations []conversation
 	asides        []aside
+	when          *cassette.Player // finds an entry for each aside, and then for each conversation
 }
 
 // document is a script as its file has it.
@@ -99,7 +102,6 @@ func Parse(file string, data []byte) (*Script, error) {
 // conversation is the sequence of turns of a conversation.
 type conversation struct {
 	name  string
-	when  condition
 	steps []step
 }
 
@@ -138,6 +140,7 @@ type compiler struct{ doc *strictyaml.Document }
 
 func (c compiler) script(d document) *Script {
 	s := &Script{models: d.Models, asides: d.Asides}
+	var when cassette.Side
 	for i, name := range d.Models {
 		if name == "" {
 			c.doc.Problemf(strictyaml.Path{"models", i}, "models[%d] must not be empty", i)
@@ -155,19 +158,30 @@ func (c compiler) script(d document) *Script {
 	if len(d.Turns) > 0 {
 		s.conversations = []conversation{{steps: c.steps(strictyaml.Path{"turns"}, d.Turns)}}
 	}
+	for _, entry := range d.Asides {
+		when.Entries = append(when.Entries, entry.When.entry())
+	}
+	if len(d.Turns) > 0 {
+		when.Entries = append(when.Entries, condition{}.entry())
+	}
 	for i, entry := range d.Conversations {
 		path := strictyaml.Path{"conversations", i}
 		if entry.When == (condition{}) && i+1 < len(d.Conversations) {
 			c.doc.Problemf(path, "conversations[%d] has no when, so those after it are never played; put it last", i)
 		}
 		steps := c.steps(strictyaml.Path{"conversations", i, "turns"}, entry.Turns)
-		s.conversations = append(s.conversations, conversation{entry.Name, entry.When, steps})
+		s.conversations = append(s.conversations, conversation{entry.Name, steps})
+		when.Entries = append(when.Entries, entry.When.entry())
 	}
 	for i, entry := range d.Asides {
 		if entry.When == (condition{}) {
 			c.doc.Problemf(strictyaml.Path{"asides", i, "when"}, "asides[%d].when has no condition, so nothing else would be played; add one", i)
 		}
 	}
+	if err := when.Compile(); err != nil {
+		c.doc.Problemf(strictyaml.Path{}, "%v", err)
+	}
+	s.when = when.Play()
 	return s
 }
 
@@ -272,12 +286,35 @@ type condition struct {
 	Model          string `json:"model,omitempty"`           // as the request names it
 }
 
-func (c condition) holds(r *request) bool {
-	return strings.Contains(r.System, c.SystemContains) &&
-		(c.Model == "" || c.Model == r.Model) &&
-		(c.Tool == "" || slices.ContainsFunc(r.tools, func(t dialect.ToolName) bool { return named(t, c.Tool) })) &&
-		(c.PromptContains == "" || strings.Contains(r.prompt, c.PromptContains)) &&
-		(c.ResultContains == "" || slices.ContainsFunc(r.reported, func(t toolResult) bool {
-			return strings.Contains(t.text, c.ResultContains)
-		}))
+// entry returns the condition as that of an entry, on the members of a request.
+func (c condition) entry() cassette.Entry {
+	e := cassette.Entry{Match: match.Matchers{}, Answer: &cassette.Answer{}}
+	add := func(member, matcher, value string) {
+		if value != "" {
+			e.Match[member] = cassette.Matcher(matcher, value)
+		}
+	}
+	add("prompt", "contains", c.PromptContains)
+	add("system", "contains", c.SystemContains)
+	add("results", "contains", c.ResultContains)
+	add("model", "equals", c.Model)
+	if c.Tool != "" {
+		add("tools", "regex", `(?m)(?:^|[^A-Za-z0-9])`+regexp.QuoteMeta(c.Tool)+`$`)
+	}
+	return e
+}
+
+// members returns what conditions are on: texts of the request, and the names of its tools, one a line.
+func (r *request) members() map[string]any {
+	results, tools := make([]string, len(r.reported)), make([]string, len(r.tools))
+	for i, one := range r.reported {
+		results[i] = one.text
+	}
+	for i, t := range r.tools {
+		tools[i] = t.String()
+	}
+	return map[string]any{
+		"model": r.Model, "system": r.System, "prompt": r.prompt,
+		"results": strings.Join(results, "\n"), "tools": strings.Join(tools, "\n"),
+	}
 }

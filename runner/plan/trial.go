@@ -13,7 +13,6 @@ import (
 	"github.com/waza-isolate/waza/mcp/answer"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/cmdmock"
 	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
@@ -59,7 +58,7 @@ type Trial struct {
 	Hooks    Hooks                `json:"hooks,omitzero"`
 
 	Checkpoints []eval.ResolvedCheckpoint `json:"checkpoints,omitempty"`
-	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // mocked in the agent's container
+	Commands    []eval.CommandMock        `json:"command_mocks,omitempty"` // mocked in the agent's container
 	Answers     answer.Table              `json:"answers,omitempty"`       // to requests of servers
 	// Trigger is set for trigger tests, which are run once.
 	Trigger bool `json:"trigger_test,omitempty"`

@@ -16,7 +16,9 @@ import (
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -71,7 +73,7 @@ type endpoints struct {
 func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *gateway.Gateway, allowed []mcpconfig.Destination) (*endpoints, error) {
 	e := &endpoints{
 		plan: s.plan, observer: s.log, models: models,
-		commands: &commands{mocks: s.plan.Commands, workspace: s.sandbox.Layout(sandbox.Agent).Workspace, rec: s.log.Recorder, acted: s.log.acted},
+		commands: newCommands(s.plan.Commands, s.sandbox.Layout(sandbox.Agent).Workspace, s.log.Recorder, s.log.acted),
 		answers:  &answers{table: s.plan.Answers, rec: s.log.Recorder, secrets: s.o.Secrets, acted: s.log.acted},
 	}
 	for _, up := range s.servers.up {
@@ -277,8 +279,9 @@ const (
 
 // commands answers the commands that a trial mocks.
 type commands struct {
-	mocks     []cmdmock.Command
-	workspace string // its path in the agent's container
+	mocks     []eval.CommandMock
+	players   []*cassette.Player // of mocks
+	workspace string             // its path in the agent's container
 	rec       eventRecorder
 	acted     *atomic.Bool // set when a command is answered
 
@@ -287,11 +290,19 @@ type commands struct {
 	size        int                          // bytes of their arguments; guarded by mu
 }
 
+func newCommands(mocks []eval.CommandMock, workspace string, rec eventRecorder, acted *atomic.Bool) *commands {
+	c := &commands{mocks: mocks, workspace: workspace, rec: rec, acted: acted}
+	for i := range mocks {
+		c.players = append(c.players, mocks[i].Play())
+	}
+	return c
+}
+
 // ServeHTTP answers a mocked command in the agent's container and records it. Only requests
 // that arrive here are recorded; files in the container are not trusted.
 func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := cmdmock.ReadInvocation(r.Body)
-	i := slices.IndexFunc(c.mocks, func(mock cmdmock.Command) bool { return mock.Name == in.Command })
+	i := slices.IndexFunc(c.mocks, func(mock eval.CommandMock) bool { return mock.Name == in.Command })
 	switch {
 	case r.Method != http.MethodPost:
 		http.Error(w, "only POST is answered", http.StatusMethodNotAllowed)
@@ -303,7 +314,7 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such command is mocked", http.StatusNotFound)
 		return
 	}
-	answer, kept := c.answer(c.mocks[i], in)
+	answer, given, kept := c.answer(c.players[i], in)
 	if !kept {
 		http.Error(w, "the agent has started more commands than it may", http.StatusTooManyRequests)
 		return
@@ -311,14 +322,14 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.acted.Store(true)
 	c.rec.Event(evidence.Event{
 		Kind: "command", Where: sandbox.Agent, Message: strings.Join(append([]string{in.Command}, in.Args...), " "),
-		Data: map[string]any{"args": in.Args, "exit_code": answer.ExitCode, "response_index": answer.Response},
+		Data: map[string]any{"args": in.Args, "exit_code": answer.ExitCode, "response_index": given.Entry},
 	})
 	w.Header().Set("Content-Type", "application/json")
-	if answer.Delay > 0 {
+	if given.Delay > 0 {
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush() // the client waits as long as it takes
 		select {
-		case <-time.After(answer.Delay):
+		case <-time.After(given.Delay):
 		case <-r.Context().Done():
 			return
 		}
@@ -326,26 +337,33 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// answer returns the answer to an invocation of a command and records it. It reports whether that
-// was within the limits.
-func (c *commands) answer(mock cmdmock.Command, in cmdmock.Invocation) (cmdmock.Answer, bool) {
+// answer returns the answer of a mock to an invocation and records it. It reports whether that was
+// within the limits.
+func (c *commands) answer(mock *cassette.Player, in cmdmock.Invocation) (answer cmdmock.Answer, given cassette.Given, kept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answer := mock.Answer(in, c.workspace, func(response int) (n int) {
-		for _, done := range c.invocations {
-			if done.Command == mock.Name && done.ResponseIndex == response {
-				n++
-			}
-		}
-		return n
-	})
+	given, miss := mock.Ask(eval.InvocationMembers(in, c.workspace))
+	if miss == nil {
+		_ = json.Unmarshal(given.Value, &answer) // eval wrote it
+	} else {
+		answer, given = unanswered(in, miss), cassette.Given{Entry: -1}
+	}
 	args, _ := json.Marshal(in.Args)
 	if len(c.invocations) == maxInvocations || c.size+len(args) > maxInvoked {
-		return answer, false
+		return answer, given, false
 	}
 	c.size += len(args)
-	c.invocations = append(c.invocations, evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: answer.Response})
-	return answer, true
+	c.invocations = append(c.invocations, evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: given.Entry})
+	return answer, given, true
+}
+
+// unanswered returns what a mocked command without an answer says.
+func unanswered(in cmdmock.Invocation, miss *cassette.Miss) cmdmock.Answer {
+	why := "no response of the mock of %s matches the arguments %q"
+	if miss.Spent {
+		why = "the sequence of the mock of %s has no more steps for the arguments %q"
+	}
+	return cmdmock.Answer{Stderr: fmt.Sprintf("waza: "+why+"; add one to command_mocks\n", in.Command, in.Args), ExitCode: cmdmock.ExitUnmatched}
 }
 
 // invoked returns the invocations, and the first command whose number of calls was not as expected, or "".

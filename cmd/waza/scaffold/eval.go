@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/yamltext"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -33,7 +34,7 @@ func (s Server) YAML(indent string) (string, error) {
 	var members []string
 	for key, value := range jsontext.Members(s.Config) {
 		if key != "egress" || s.Egress == nil {
-			members = append(members, word(key)+": "+flow(value))
+			members = append(members, yamltext.Word(key)+": "+yamltext.Flow(value))
 		}
 	}
 	if s.Egress != nil {
@@ -50,9 +51,18 @@ func (s Server) YAML(indent string) (string, error) {
 		members = append(members, "egress: "+egress)
 	}
 	if len(members) == 1 {
-		return indent + word(s.Name) + ": {" + members[0] + "}\n", nil
+		return indent + yamltext.Word(s.Name) + ": {" + members[0] + "}\n", nil
 	}
-	return strings.Join(append([]string{indent + word(s.Name) + ":"}, members...), "\n  "+indent) + "\n", nil
+	return strings.Join(append([]string{indent + yamltext.Word(s.Name) + ":"}, members...), "\n  "+indent) + "\n", nil
+}
+
+// yaml returns a value on one line of YAML.
+func yaml(v any) (string, error) {
+	data, err := jsontext.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	return yamltext.Flow(data), nil
 }
 
 // Eval is what an eval is made of.

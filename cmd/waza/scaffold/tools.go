@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/internal/yamltext"
 	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
@@ -165,10 +166,10 @@ func (a Answer) task(later []Answer) Task {
 	case Unwritten(a.Arguments) != "":
 		t.Unsure = "no arguments that fit the tool's schema could be made up"
 	case a.Outcome != evidence.OutcomeOK:
-		t.Unsure = fmt.Sprintf("the call ended as %s when it was tried, with %s", a.Outcome, quoted(text.Shorten(answerText(a.Raw), maxSaid)))
+		t.Unsure = fmt.Sprintf("the call ended as %s when it was tried, with %s", a.Outcome, yamltext.Quoted(text.Shorten(answerText(a.Raw), maxSaid)))
 	default:
 		if t.Excerpt = a.excerpt(later); t.Excerpt == "" {
-			t.Unsure = fmt.Sprintf("no part of what the tool answered when it was tried is sure to be right: %s", quoted(text.Shorten(answerText(a.Raw), maxSaid)))
+			t.Unsure = fmt.Sprintf("no part of what the tool answered when it was tried is sure to be right: %s", yamltext.Quoted(text.Shorten(answerText(a.Raw), maxSaid)))
 		}
 	}
 	return t

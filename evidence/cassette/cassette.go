@@ -1,0 +1,168 @@
+// Package cassette answers requests from entries that were written down, in place of a server, a
+// model or a command.
+//
+// A [Side] has the entries of one of these, and a [Player] answers from them. A [Cassette] is a
+// directory with a file for each side, written by a person or by a program. Requests and answers
+// are JSON values: the package knows no transport, and whoever plays a side says what its values
+// mean. It makes no recordings.
+package cassette
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// Ways to find the entry for a request, each the first that has uses left.
+const (
+	ByMatch    = "match"    // of those whose kind and match hold; the default
+	InSequence = "sequence" // of those whose kind holds, whatever is asked
+)
+
+// Side has what one server, model or command answers.
+type Side struct {
+	Find    string                     `json:"find,omitempty" enum:"match sequence"`
+	State   map[string]json.RawMessage `json:"state,omitempty"` // first values, by name
+	Entries []Entry                    `json:"entries"`
+
+	state map[string]any
+}
+
+// Entry has the answer to some requests, or their answers in turn.
+//
+// Its conditions are by name, on the members of a request. The side's state is its member state, and
+// what is in an object is a member too, as arguments.id: names there are never taken for matchers.
+type Entry struct {
+	Name  string                     `json:"name,omitempty"` // for After of others
+	Kind  match.Matchers             `json:"kind,omitempty"` // holds in either way of finding
+	Match match.Matchers             `json:"match,omitempty"`
+	After string                     `json:"after,omitempty"`                       // the entry that must have been given before
+	Times int                        `json:"times,omitempty" min:"1" max:"1000000"` // the requests that answer is given to; else any number
+	Set   map[string]json.RawMessage `json:"set,omitempty"`                         // the state from then on, by name
+
+	Answer  *Answer  `json:"answer,omitempty"`  // to every request
+	Answers []Answer `json:"answers,omitempty"` // in place of answer, one to each request in order; later ones have none
+
+	kind  *match.Args
+	match *match.Args
+	after int // index of an entry, or -1
+	set   map[string]any
+}
+
+// Answer is one answer.
+type Answer struct {
+	Value   json.RawMessage `json:"value,omitempty"`
+	Blob    string          `json:"blob,omitempty"`                             // in files, the SHA-256 of a value beside them
+	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000"` // before it is given
+}
+
+// Matcher returns a matcher of a kind, such as equals, for a condition of an entry. Its value must be one
+// that can be encoded.
+func Matcher(kind string, value any) json.RawMessage {
+	data, _ := jsontext.Marshal(map[string]any{kind: value})
+	return data
+}
+
+// Compile prepares a side for [Side.Play]. It reports everything that is wrong with it.
+func (s *Side) Compile() error {
+	var errs []error
+	wrong := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	s.state, err = values("state", s.State)
+	wrong(err)
+	names := map[string]int{}
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		if _, twice := names[e.Name]; twice {
+			wrong(fmt.Errorf("entries[%d]: the name %q appears twice", i, e.Name))
+		}
+		if e.Name != "" {
+			names[e.Name] = i
+		}
+	}
+	for i := range s.Entries {
+		wrong(s.Entries[i].compile(fmt.Sprintf("entries[%d]", i), names, s.State))
+	}
+	wrong(s.cycle())
+	return errors.Join(errs...)
+}
+
+// values parses JSON values by name.
+func values(at string, raw map[string]json.RawMessage) (map[string]any, error) {
+	all := make(map[string]any, len(raw))
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		value, err := jsontext.Parse(raw[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", at, name, err)
+		}
+		all[name] = value
+	}
+	return all, nil
+}
+
+func (e *Entry) compile(at string, names map[string]int, state map[string]json.RawMessage) (err error) {
+	e.after = -1
+	switch {
+	case (e.Answer == nil) == (len(e.Answers) == 0):
+		return fmt.Errorf("%s: give it an answer, or a list of answers", at)
+	case e.Answer == nil && e.Times != 0:
+		return fmt.Errorf("%s.times: a list of answers has as many as it is long; leave times out", at)
+	}
+	if e.After != "" {
+		after, known := names[e.After]
+		if !known {
+			return fmt.Errorf("%s.after: no entry has the name %q", at, e.After)
+		}
+		e.after = after
+	}
+	for name := range e.Set {
+		if _, declared := state[name]; !declared {
+			return fmt.Errorf("%s.set: %q is not in the side's state; add its first value there", at, name)
+		}
+	}
+	if e.set, err = values(at+".set", e.Set); err != nil {
+		return err
+	}
+	if e.kind, err = conditions(at+".kind", e.Kind); err != nil {
+		return err
+	}
+	e.match, err = conditions(at+".match", e.Match)
+	return err
+}
+
+// conditions compiles matchers. Errors begin with their place.
+func conditions(at string, m match.Matchers) (*match.Args, error) {
+	args, err := m.Compile()
+	if err != nil {
+		lines := strings.ReplaceAll("\n"+err.Error(), "\nargs", "\n"+at)
+		return nil, errors.New(lines[1:])
+	}
+	return args, nil
+}
+
+// cycle returns an error if entries wait for one another.
+func (s *Side) cycle() error {
+	for i := range s.Entries {
+		next := s.Entries[i].after
+		for range s.Entries {
+			if next < 0 || next == i {
+				break
+			}
+			next = s.Entries[next].after
+		}
+		if next == i {
+			return fmt.Errorf("entries[%d].after: it waits for itself, so it would never be given", i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+package cassette
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/waza-isolate/waza/internal/yamltext"
+)
+
+// Cassette has the sides of what a run talks to, by name.
+type Cassette struct {
+	Servers, Models, Commands map[string]*Side
+}
+
+// What the directory of a cassette holds: the file head, directories of sides, and long values by
+// their SHA-256.
+const (
+	head  = "cassette.yaml"
+	blobs = "blobs"
+	ext   = ".yaml"
+)
+
+// sides returns the sides by the name of their directory.
+func (c *Cassette) sides() map[string]*map[string]*Side {
+	return map[string]*map[string]*Side{"servers": &c.Servers, "models": &c.Models, "commands": &c.Commands}
+}
+
+// Limits of a cassette. What its files may hold besides is limited by package strictyaml.
+const (
+	maxInline = 4 << 10   // bytes of a value in the file of a side; a longer one is a blob
+	maxBlob   = 32 << 20  // bytes of a blob
+	maxTotal  = 256 << 20 // bytes of all that is read
+	maxSides  = 1000      // of a kind
+)
+
+var (
+	sideName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+	blobName = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// Read reads the cassette in a directory, whose sides can be played. It follows no link in it, and
+// refuses what belongs to no cassette.
+func Read(dir string) (*Cassette, error) {
+	root, err := files.Dir(files.Named(dir))
+	if err != nil {
+		return nil, fmt.Errorf("cassette %s: %w", dir, files.Cause(err))
+	}
+	defer func() { _ = root.Close() }()
+	c, err := (&reader{root: root, left: maxTotal, blobs: map[string]json.RawMessage{}}).cassette()
+	if err != nil {
+		return nil, fmt.Errorf("cassette %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+// reader reads the directory of a cassette.
+type reader struct {
+	root  *os.Root
+	left  int64                      // bytes that may still be read
+	blobs map[string]json.RawMessage // that were read, by digest
+}
+
+func (r *reader) cassette() (*Cassette, error) {
+	content, err := r.file(head, strictyaml.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := decode(head, content, &struct {
+		Version int `json:"version" min:"1" max:"1"`
+	}{}); err != nil {
+		return nil, err
+	}
+	names, err := r.names(".")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cassette{}
+	all := c.sides()
+	for _, name := range names {
+		switch {
+		case all[name] != nil:
+			if *all[name], err = r.sides(name); err != nil {
+				return nil, err
+			}
+		case name != head && name != blobs:
+			return nil, fmt.Errorf("%q is no part of a cassette; remove it", name)
+		}
+	}
+	return c, nil
+}
+
+// sides reads the sides in a directory.
+func (r *reader) sides(dir string) (map[string]*Side, error) {
+	names, err := r.names(dir)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*Side{}
+	for _, file := range names {
+		name, is := strings.CutSuffix(file, ext)
+		if !is || !sideName.MatchString(name) {
+			return nil, fmt.Errorf("%s: %q is not the name of a side, of letters, digits, '.', '_' and '-', and %s; rename or remove it", dir, file, ext)
+		}
+		content, err := r.file(path.Join(dir, file), strictyaml.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		if all[name], err = readSide(path.Join(dir, file), content, r.blob); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// readSide reads the file of a side. It gets values by their digests from blob.
+func readSide(file string, content []byte, blob func(digest string) (json.RawMessage, error)) (*Side, error) {
+	s := &Side{}
+	if err := decode(file, content, s); err != nil {
+		return nil, err
+	}
+	for i := range s.Entries {
+		for _, a := range s.Entries[i].all() {
+			if (a.Value == nil) == (a.Blob == "") {
+				return nil, fmt.Errorf("%s: entries[%d]: give an answer a value or a blob", file, i)
+			}
+			if a.Blob == "" {
+				continue
+			}
+			value, err := blob(a.Blob)
+			if err != nil {
+				return nil, fmt.Errorf("%s: entries[%d]: %w", file, i, err)
+			}
+			a.Value, a.Blob = value, ""
+		}
+	}
+	if err := s.Compile(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return s, nil
+}
+
+// all returns the answers of an entry.
+func (e *Entry) all() []*Answer {
+	var all []*Answer
+	if e.Answer != nil {
+		all = append(all, e.Answer)
+	}
+	for i := range e.Answers {
+		all = append(all, &e.Answers[i])
+	}
+	return all
+}
+
+func decode(file string, content []byte, into any) error {
+	doc, err := strictyaml.Parse(file, content)
+	if err != nil {
+		return err
+	}
+	doc.Decode(into)
+	return doc.Err()
+}
+
+// blob reads a value, whose bytes must have the digest.
+func (r *reader) blob(digest string) (json.RawMessage, error) {
+	if value, known := r.blobs[digest]; known {
+		return value, nil
+	}
+	if !blobName.MatchString(digest) {
+		return nil, fmt.Errorf("blob %q is not a SHA-256 in hexadecimal", digest)
+	}
+	name := path.Join(blobs, digest)
+	content, err := r.file(name, maxBlob)
+	if err != nil {
+		return nil, err
+	}
+	if sum, err := files.DigestOf(bytes.NewReader(content)); err != nil || sum != digest {
+		return nil, fmt.Errorf("%s has another content than was recorded: its SHA-256 is %s", name, sum)
+	}
+	if _, err := jsontext.Parse(content); err != nil {
+		return nil, fmt.Errorf("%s is not JSON: %w", name, err)
+	}
+	r.blobs[digest] = content
+	return content, nil
+}
+
+// file reads a file with no link on the way.
+func (r *reader) file(name string, most int64) ([]byte, error) {
+	if err := r.plain(name); err != nil {
+		return nil, err
+	}
+	file, err := files.OpenAt(r.root, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, files.Cause(err))
+	}
+	defer func() { _ = file.Close() }()
+	content, err := files.ReadFrom(file, min(most, r.left))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, files.Cause(err))
+	}
+	r.left -= int64(len(content))
+	return content, nil
+}
+
+// names returns the sorted names in a directory with no link on the way.
+func (r *reader) names(dir string) ([]string, error) {
+	if err := r.plain(dir); err != nil {
+		return nil, err
+	}
+	in, err := r.root.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, files.Cause(err))
+	}
+	defer func() { _ = in.Close() }()
+	names, err := tree.Names(in)
+	if err == nil && len(names) > maxSides {
+		err = fmt.Errorf("has more than %d files", maxSides)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return names, nil
+}
+
+// plain returns an error if a path leads over a link, or to something else than a file or a directory.
+func (r *reader) plain(name string) error {
+	if dir := path.Dir(name); dir != name && dir != "." {
+		if err := r.plain(dir); err != nil {
+			return err
+		}
+	}
+	info, err := r.root.Lstat(name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, files.Cause(err))
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s %w", name, files.ErrLink)
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return fmt.Errorf("%s %w", name, files.ErrNotRegular)
+	}
+	return nil
+}
+
+// Write writes a cassette to a directory, in place of one that is there. The same cassette is the same
+// bytes.
+func (c *Cassette) Write(dir string) error {
+	dir = files.Named(dir)
+	content, err := c.files()
+	if err != nil {
+		return err
+	}
+	if err := makeEmpty(dir); err != nil {
+		return fmt.Errorf("cassette %s: %w", dir, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		at := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(files.MakeDir(filepath.Dir(at)), files.Write(at, content[name])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeEmpty makes a directory, or removes the cassette that is in it. It leaves anything else alone.
+func makeEmpty(dir string) error {
+	if err := files.MakeDir(dir); err != nil {
+		return err
+	}
+	root, err := files.Dir(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	names, err := tree.Names(root)
+	if err != nil {
+		return err
+	}
+	parts := append(slices.Collect(maps.Keys((&Cassette{}).sides())), head, blobs)
+	for _, name := range names {
+		if !slices.Contains(parts, name) || !slices.Contains(names, head) {
+			return fmt.Errorf("the directory has %q, which is no part of a cassette; name an empty one", name)
+		}
+	}
+	for _, name := range names {
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files returns the content of a cassette's files, by their paths.
+func (c *Cassette) files() (map[string][]byte, error) {
+	all := map[string][]byte{head: []byte("version: 1\n")}
+	for dir, sides := range c.sides() {
+		for name, side := range *sides {
+			file := path.Join(dir, name+ext)
+			if !sideName.MatchString(name) {
+				return nil, fmt.Errorf("%s: %q cannot be the name of a file", dir, name)
+			}
+			if err := side.check(); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			content, err := side.file(all)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			if err := side.isIn(content, all); err != nil {
+				return nil, fmt.Errorf("%s cannot be written: %w", file, err)
+			}
+			all[file] = content
+		}
+	}
+	return all, nil
+}
+
+// check returns an error if an answer is not JSON, or too long to be read again.
+func (s *Side) check() error {
+	for i := range s.Entries {
+		for _, a := range s.Entries[i].all() {
+			switch {
+			case len(a.Value) > maxBlob:
+				return fmt.Errorf("entries[%d]: the value of an answer has more than %d MiB", i, maxBlob>>20)
+			case !jsontext.Valid(a.Value):
+				return fmt.Errorf("entries[%d]: the value of an answer is not JSON", i)
+			}
+		}
+	}
+	return nil
+}
+
+// isIn returns an error unless the file of a side is read as the side.
+func (s *Side) isIn(content []byte, all map[string][]byte) error {
+	back, err := readSide("the file", content, func(digest string) (json.RawMessage, error) { return all[path.Join(blobs, digest)], nil })
+	if err != nil {
+		return err
+	}
+	got, gotErr := jsontext.Marshal(back)
+	want, wantErr := jsontext.Marshal(s)
+	if err := errors.Join(gotErr, wantErr); err != nil || bytes.Equal(got, want) {
+		return err
+	}
+	return errors.New("YAML does not give its conditions back as they are")
+}
+
+// file returns the file of a side. It adds the blobs of its values to all.
+func (s *Side) file(all map[string][]byte) ([]byte, error) {
+	written := *s
+	written.Entries = slices.Clone(s.Entries)
+	for i := range written.Entries {
+		e := &written.Entries[i]
+		if e.Answer != nil {
+			answer := *e.Answer
+			e.Answer = &answer
+		}
+		e.Answers = slices.Clone(e.Answers)
+		for _, a := range e.all() {
+			if isInline(a.Value) {
+				continue
+			}
+			digest, err := files.DigestOf(bytes.NewReader(a.Value))
+			if err != nil {
+				return nil, err
+			}
+			all[path.Join(blobs, digest)] = a.Value
+			a.Value, a.Blob = nil, digest
+		}
+	}
+	object, err := jsontext.Marshal(written)
+	if err != nil {
+		return nil, err
+	}
+	return yamltext.Block(object), nil
+}
+
+// isInline reports whether a value is in the file of its side: if it is short, and YAML gives it back
+// to the byte.
+func isInline(value json.RawMessage) bool {
+	if len(value) > maxInline {
+		return false
+	}
+	var back json.RawMessage
+	doc, err := strictyaml.Parse("", yamltext.Block([]byte(`{"value":`+string(value)+`}`)))
+	return err == nil && doc.DecodeAt(&back, "value") && bytes.Equal(back, value)
+}

@@ -1,0 +1,154 @@
+package cassette
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
+)
+
+// Player answers from a side, and knows what it has given.
+type Player struct {
+	side *Side
+
+	mu    sync.Mutex
+	uses  []int          // requests that each entry has answered; guarded by mu
+	state map[string]any // guarded by mu
+}
+
+// Play returns a player that has given nothing yet. A trial has its own.
+func (s *Side) Play() *Player {
+	return &Player{side: s, uses: make([]int, len(s.Entries)), state: maps.Clone(s.state)}
+}
+
+// Given is the answer to a request.
+type Given struct {
+	Entry int // its index
+	Value json.RawMessage
+	Delay time.Duration // before it is given
+}
+
+// Miss is a request without an answer.
+type Miss struct {
+	Request map[string]any
+	// Spent reports that entries are for the request, and that all their answers have been given.
+	Spent bool
+	// Nearest is the index of the entry of the request's kind that it matches best, or -1, and
+	// Difference is where it differs first, if it does.
+	Nearest    int
+	Difference match.Difference
+	// Other is the other way to find an entry, and Otherwise the index of the one that it finds, or -1.
+	Other     string
+	Otherwise int
+}
+
+// Ask returns the answer to a request, an object as [jsontext.Parse] returns it, or the miss.
+func (p *Player) Ask(request map[string]any) (Given, *Miss) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	members := p.members(request)
+	i, spent := p.find(members, p.side.Find)
+	if i < 0 {
+		return Given{}, p.miss(request, members, spent)
+	}
+	e := &p.side.Entries[i]
+	answer := e.Answer
+	if answer == nil {
+		answer = &e.Answers[p.uses[i]]
+	}
+	p.uses[i]++
+	if len(e.set) > 0 {
+		maps.Copy(p.state, e.set)
+	}
+	return Given{i, answer.Value, time.Duration(answer.DelayMS) * time.Millisecond}, nil
+}
+
+// members returns what conditions are on: the members of a request, and those of objects in it as
+// arguments.id.
+func (p *Player) members(request map[string]any) map[string]any {
+	all := maps.Clone(request)
+	if len(p.state) > 0 {
+		all["state"] = p.state
+	}
+	for name, value := range maps.Clone(all) {
+		object, _ := value.(map[string]any)
+		for inner, value := range object {
+			all[name+"."+inner] = value
+		}
+	}
+	return all
+}
+
+// find returns the index of the first entry that is for a request and has an answer left, or -1, and
+// whether any entry was for it. One with times makes room for those after it; one with a list of
+// answers does not, unless requests are answered in sequence.
+func (p *Player) find(members map[string]any, way string) (found int, spent bool) {
+	for i := range p.side.Entries {
+		e := &p.side.Entries[i]
+		if e.after >= 0 && p.uses[e.after] == 0 || !e.kind.Takes(members) || way != InSequence && !e.match.Takes(members) {
+			continue
+		}
+		spent = true
+		switch {
+		case e.Times > 0 && p.uses[i] >= e.Times:
+		case e.Answer != nil || p.uses[i] < len(e.Answers):
+			return i, true
+		case way != InSequence:
+			return -1, true
+		}
+	}
+	return -1, spent
+}
+
+// miss describes why a request has no answer.
+func (p *Player) miss(request, members map[string]any, spent bool) *Miss {
+	m := &Miss{Request: request, Spent: spent, Nearest: -1, Other: InSequence}
+	if p.side.Find == InSequence {
+		m.Other = ByMatch
+	}
+	m.Otherwise, _ = p.find(members, m.Other)
+	best := -1.0
+	for i := range p.side.Entries {
+		e := &p.side.Entries[i]
+		if !e.kind.Takes(members) {
+			continue
+		}
+		fit := e.match.CheckValue(members)
+		if share := float64(fit.Satisfied+1) / float64(fit.Total+1); share > best {
+			best, m.Nearest, m.Difference = share, i, match.Difference{}
+			if len(fit.Differences) > 0 {
+				m.Difference = fit.Differences[0]
+			}
+		}
+	}
+	return m
+}
+
+// maxShown is how many bytes of a request a miss shows.
+const maxShown = 200
+
+// Error describes the miss in one sentence.
+func (m *Miss) Error() string {
+	var said strings.Builder
+	fmt.Fprintf(&said, "no entry answers %s", text.Shorten(jsontext.Encode(m.Request), maxShown))
+	switch {
+	case m.Spent:
+		fmt.Fprintf(&said, ": entries[%d] has given all its answers", m.Nearest)
+	case m.Difference.Path != "":
+		fmt.Fprintf(&said, "; the nearest is entries[%d], with %s", m.Nearest, m.Difference)
+	case m.Nearest < 0:
+		said.WriteString(", nor anything of its kind")
+	default:
+		fmt.Fprintf(&said, ": entries[%d] is given only after another", m.Nearest)
+	}
+	if m.Otherwise >= 0 {
+		fmt.Fprintf(&said, "; find: %s would give it entries[%d]", m.Other, m.Otherwise)
+	}
+	return said.String()
+}
