@@ -37,7 +37,7 @@ var funcs = template.FuncMap{
 	"score":    score,
 	"dollars":  view.Dollars,
 	"msf":      fractionalMilliseconds,
-	"limit":    func(seconds int) string { return view.Clock(time.Duration(seconds) * time.Second) },
+	"limit":    func(seconds int) string { return fmt.Sprintf("%ds", seconds) },
 	"seconds":  func(s float64) string { return view.Clock(time.Duration(s * float64(time.Second))) },
 	"attack":   attackMark,
 	"ending":   injectionMark,

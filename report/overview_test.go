@@ -102,14 +102,14 @@ func TestVerdicts(t *testing.T) {
 		says string
 		line string
 	}{
-		{"passed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassPass) }, view.Passed, "All 1 trial of 1 task passed.", "PASSED: 1 of 1 trial passed (1 task)"},
+		{"passed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassPass) }, view.Passed, "The only trial of 1 task passed.", "PASSED: 1 of 1 trial passed (1 task)"},
 		{"failed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassTimeout) }, view.Failed, "1 trial did not pass: 1 timeout.", "FAILED: 1 of 1 trial did not pass (1 task failed)"},
 		{"infra", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassInfra) }, view.Incomplete, "1 trial ended as infra, which says nothing about the agent.", "INCOMPLETE: 1 trial ended as infra"},
 		{"a server exits", func(s *sampler, r *view.Run) {
 			r.Planned = 2
 			s.trial("a", 1, evidence.ClassServerError)
 			s.trial("a", 2, evidence.ClassPass)
-		}, view.Failed, "All 1 trial of 1 task passed. 1 of 2 trials ended as server_error, which fails the run, and says nothing about the agent.", "FAILED: 1 of 2 trials ended as server_error; 1 of 1 trial passed (1 task)"},
+		}, view.Failed, "The only trial of 1 task passed. 1 of 2 trials ended as server_error, which fails the run, and says nothing about the agent.", "FAILED: 1 of 2 trials ended as server_error; 1 of 1 trial passed (1 task)"},
 		{"none", func(s *sampler, r *view.Run) { r.Planned = 0 }, view.Incomplete, "There is no trial.", "INCOMPLETE: no trial was run"},
 		{"interrupted", func(s *sampler, r *view.Run) { r.Interrupted = true }, view.Incomplete, "The run was interrupted: 1 trial has no outcome.", "INCOMPLETE (interrupted): 1 trial has no outcome"},
 		{"broke off", func(s *sampler, r *view.Run) { r.Ended = time.Time{} }, view.Incomplete, "The run broke off: 1 trial has no outcome.", "INCOMPLETE: 1 trial has no outcome"},
@@ -118,7 +118,7 @@ func TestVerdicts(t *testing.T) {
 		{"under a threshold", func(s *sampler, r *view.Run) {
 			s.run.Specs = []results.MetricSpec{{Name: "task_completion", Threshold: 1.5}}
 			s.trial("a", 1, evidence.ClassPass)
-		}, view.Failed, "All 1 trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500.", "FAILED: 1 of 1 trial passed (1 task); task_completion is 1.000, less than its threshold, 1.500"},
+		}, view.Failed, "The only trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500.", "FAILED: 1 of 1 trial passed (1 task); task_completion is 1.000, less than its threshold, 1.500"},
 	} {
 		s := newSampler(t, 1)
 		s.task("a", "a")

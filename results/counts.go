@@ -12,8 +12,8 @@ type Counts struct {
 	Failed, Flaky  int                    // tasks that passed in no such trial, and in some only
 }
 
-// Counted counts the run's trials.
-func (r Results) Counted() Counts {
+// Count counts the trials of r.
+func Count(r Results) Counts {
 	all := Counts{Others: map[evidence.Class]int{}}
 	for _, t := range r.Tasks {
 		if t.Trigger == nil {

@@ -231,7 +231,7 @@ func TestServerError(t *testing.T) {
 	if len(r.Servers) != 1 || r.Servers[0].Failed != 1 || r.Servers[0].Trials != 0 {
 		t.Errorf("servers %+v", r.Servers)
 	}
-	if c := r.Counted(); c.Trials != 1 || c.Passed != 1 || c.Tasks != 1 || c.Failed+c.Flaky+len(c.Others) != 0 {
+	if c := results.Count(r); c.Trials != 1 || c.Passed != 1 || c.Tasks != 1 || c.Failed+c.Flaky+len(c.Others) != 0 {
 		t.Errorf("counted %+v", c)
 	}
 	var table bytes.Buffer

@@ -46,7 +46,7 @@ type layout struct{ name, doing, calls int }
 
 const (
 	timeColumns  = 6
-	callsColumns = 11 // "99999 calls"
+	callsColumns = 12 // "99,999 calls"
 	// Widths for the activity of a trial: below tight it is omitted, from spacious on it is
 	// shown in full, and it never gets more than ample.
 	tight    = 8

@@ -200,11 +200,15 @@ func (r Run) MissingSentences() (said []string) {
 
 // outcomeSentences returns how the trials ended that count, and that servers broke others.
 func (r Run) outcomeSentences() (said []string) {
-	t := r.Results.Counted()
+	t := results.Count(r.Results)
 	switch {
 	case t.Trials == 0:
 	case t.Passed == t.Trials:
-		said = append(said, fmt.Sprintf("All %s of %s passed.", text.Count(t.Trials, "trial"), text.Count(t.Tasks, "task")))
+		which := "The only trial"
+		if t.Trials > 1 {
+			which = "All " + text.Count(t.Trials, "trial")
+		}
+		said = append(said, fmt.Sprintf("%s of %s passed.", which, text.Count(t.Tasks, "task")))
 	default:
 		var others []string
 		for _, class := range evidence.Classes() {
@@ -291,13 +295,13 @@ func (r Run) Line() string {
 
 // PassedTrials returns how many trials passed, as in "2 of 3 trials", of those that count.
 func (r Run) PassedTrials() string {
-	t := r.Results.Counted()
+	t := results.Count(r.Results)
 	return fmt.Sprintf("%d of %s", t.Passed, text.Count(t.Trials, "trial"))
 }
 
 // counts returns phrases about how many trials passed, with their tasks.
 func (r Run) counts() []string {
-	t := r.Results.Counted()
+	t := results.Count(r.Results)
 	var which []string
 	if t.Failed > 0 {
 		which = append(which, text.Count(t.Failed, "task")+" failed")
