@@ -109,13 +109,13 @@ func (d Difference) Range() string {
 }
 
 // Shows returns the finding about a figure, with the difference.
-func (f Figure) Shows() string { return finding(f.Finding, f.By()) }
+func (f Figure) Shows() string { return found(f.Finding, f.By()) }
 
 // Shows returns the finding about a task, with the difference; "" if one run has no counted
 // trial.
-func (d Difference) Shows() string { return finding(d.Finding, d.By()) }
+func (d Difference) Shows() string { return found(d.Finding, d.By()) }
 
-func finding(f results.Finding, by string) string {
+func found(f results.Finding, by string) string {
 	if by == "" {
 		return string(f)
 	}

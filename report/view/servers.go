@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/finding"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
@@ -18,6 +19,27 @@ type Act struct {
 	Which   string // object of the action; untrusted
 	How     string
 	Notable bool // to be reviewed before trusting the server
+}
+
+// Text returns the act without its server.
+func (a Act) Text() string {
+	done := a.What + " " + a.Which
+	if a.How != "" {
+		done += ", " + a.How
+	}
+	return done
+}
+
+// Line returns the act of a server with its name.
+func (a Act) Line(server string) string { return fmt.Sprintf("server %q %s", server, a.Text()) }
+
+// FindingLine returns a finding in the texts of a server.
+func FindingLine(server string, f finding.Finding) string {
+	place := strings.TrimSpace(f.Of + " " + f.Key)
+	if f.At != "" {
+		place += ", " + f.At
+	}
+	return fmt.Sprintf("server %q, %s: %s", server, place, f.Excerpt)
 }
 
 // Acts returns the acts of a server. What it starts and writes inside its container is not
