@@ -2,14 +2,15 @@ package results
 
 import "github.com/waza-isolate/waza/evidence"
 
-// Counts counts the trials of a run by the last attempt of each. A trial counts if its outcome depends on
+// Counts counts the trials of a run. The last attempt of each decides. A trial counts if its outcome depends on
 // the agent, as in [Stats]: not as infra, which leaves the run incomplete, nor as server_error, which fails
 // it. Prompts of trigger_tests.yaml count through their metric.
 type Counts struct {
 	Trials, Passed int                    // that count
 	Others         map[evidence.Class]int // that count and did not pass
 	Tasks          int                    // that have a trial that counts
-	Failed, Flaky  int                    // tasks that passed in no such trial, and in some only
+	Failed         int                    // tasks that passed in no such trial
+	Flaky          int                    // tasks as in [Stats], which goes by first attempts
 }
 
 // Counted counts the run's trials.
@@ -37,11 +38,10 @@ func (a *Counts) add(runs []RunResult) {
 		return
 	}
 	a.Tasks, a.Trials, a.Passed = a.Tasks+1, a.Trials+len(runs), a.Passed+passed
-	switch passed {
-	case len(runs):
-	case 0:
+	if passed == 0 {
 		a.Failed++
-	default:
+	}
+	if flaky(runs) {
 		a.Flaky++
 	}
 }

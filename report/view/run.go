@@ -290,27 +290,31 @@ func (r Run) Line() string {
 }
 
 // PassedTrials returns how many trials passed, as in "2 of 3 trials", of those that count.
-func (r Run) PassedTrials() string {
-	t := r.Results.Counted()
+func (r Run) PassedTrials() string { return passedTrials(r.Results.Counted()) }
+
+func passedTrials(t results.Counts) string {
 	return fmt.Sprintf("%d of %s", t.Passed, text.Count(t.Trials, "trial"))
 }
 
 // counts returns phrases about how many trials passed, with their tasks.
 func (r Run) counts() []string {
 	t := r.Results.Counted()
-	var which []string
+	did, tasks := passedTrials(t)+" passed", []string{text.Count(t.Tasks, "task")}
+	if t.Passed < t.Trials {
+		did, tasks = fmt.Sprintf("%d of %s did not pass", t.Trials-t.Passed, text.Count(t.Trials, "trial")), nil
+	}
 	if t.Failed > 0 {
-		which = append(which, text.Count(t.Failed, "task")+" failed")
+		tasks = append(tasks, text.Count(t.Failed, "task")+" failed")
 	}
 	if t.Flaky > 0 {
-		which = append(which, fmt.Sprintf("%d flaky", t.Flaky))
+		tasks = append(tasks, fmt.Sprintf("%d flaky", t.Flaky))
 	}
 	var said []string
-	switch {
-	case t.Passed < t.Trials:
-		said = append(said, fmt.Sprintf("%d of %s did not pass (%s)", t.Trials-t.Passed, text.Count(t.Trials, "trial"), strings.Join(which, ", ")))
-	case t.Trials > 0:
-		said = append(said, fmt.Sprintf("%s passed (%s)", r.PassedTrials(), text.Count(t.Tasks, "task")))
+	if len(tasks) > 0 {
+		did += fmt.Sprintf(" (%s)", strings.Join(tasks, ", "))
+	}
+	if t.Trials > 0 {
+		said = append(said, did)
 	}
 	if m := r.Results.Triggers; m != nil {
 		said = append(said, fmt.Sprintf("trigger_accuracy is %.3f", m.Accuracy))
