@@ -77,7 +77,7 @@ func TestLiveView(t *testing.T) {
 	shows("price/1  inventory.find")
 	resize(100, 10)
 	shows("calling inventory.find")
-	shows("1000 calls")
+	shows("1,000 calls")
 	shows("0 of 9 trials done")
 	p.update(over("price", 1, evidence.ClassFail, "1 of 2 graders failed"))
 	p.update(over("price", 2, evidence.ClassPass, ""))

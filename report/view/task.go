@@ -98,6 +98,33 @@ func (t Task) Ends() []End {
 	return append(all, earlier.withLead("after %d")...)
 }
 
+// EndsOf returns how trials ended, each way with how many, given their number by outcome.
+func EndsOf(outcomes map[evidence.Class]int) (all []End) {
+	for _, class := range evidence.Classes() {
+		if n := outcomes[class]; n > 0 {
+			all = append(all, End{Lead: text.Number(n), Word: string(class), Class: class, State: StateOf(class)})
+		}
+	}
+	return all
+}
+
+// BriefEndsOf returns the same with one end for the trials that count: how many of them passed.
+func BriefEndsOf(outcomes map[evidence.Class]int) (all []End) {
+	counted := 0
+	for _, end := range EndsOf(outcomes) {
+		if end.Class.OfAgent() {
+			counted += outcomes[end.Class]
+		} else {
+			all = append(all, end)
+		}
+	}
+	if counted == 0 {
+		return all
+	}
+	passed := fmt.Sprintf("%s of %s", text.Number(outcomes[evidence.ClassPass]), text.Number(counted))
+	return slices.Insert(all, 0, End{Lead: passed, Word: "passed"})
+}
+
 // endCounts counts ends, sorted by class and word.
 type endCounts struct {
 	ends   []End
