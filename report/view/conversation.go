@@ -50,6 +50,18 @@ func (s Step) start() time.Time {
 	return s.Call.Start
 }
 
+// Begins returns the time of a step: the events before it are shown before it. A step that only the
+// transcript has is not earlier than the agent's start.
+func (c Conversation) Begins(s Step) time.Time {
+	switch {
+	case s.Turn != nil && !s.Turn.Start.IsZero():
+		return s.Turn.Start
+	case s.Call != nil && !s.Call.Start.IsZero():
+		return s.Call.Start
+	}
+	return c.Trial.AgentStart.Add(1)
+}
+
 // Turn is a model call that requested a turn, without its bytes.
 type Turn struct {
 	evidence.ModelCall
