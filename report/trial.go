@@ -48,10 +48,8 @@ type Figures struct {
 	Turns              int
 	Unseen             bool // its requests to models were not observed
 	Models             []string
-	Input, Output      *int64        // tokens
-	ByAgent            bool          // tokens are as reported by the agent
-	Cost               *float64      // US dollars
-	Agent, Whole       time.Duration // zero if it has no end
+	view.Used
+	Agent, Whole time.Duration // zero if it has no end
 }
 
 // Source is a source of a trial's steps.

@@ -275,6 +275,34 @@ func (t *Turn) Tokens() string {
 	return in + ", " + text.Number(u.Output) + " out"
 }
 
+// Used is what the models of a trial took, as far as it is known, as in [results.Usage] and [results.Models].
+type Used struct {
+	Input, Output *int64   // tokens; nil if unknown
+	ByAgent       bool     // the agent reports them
+	Cost          *float64 // US dollars; nil if unknown
+}
+
+// Used returns what the trial's models took, as counted by the gateway or, without one, reported by the
+// agent.
+func (c Conversation) Used() (u Used) {
+	if n := c.Narration; !c.Gateway && n != nil && n.Tokens != nil {
+		return Used{Input: &n.Tokens.Reported.Input, Output: &n.Tokens.Reported.Output, ByAgent: true}
+	}
+	var tokens dialect.Usage
+	cost := 0.0
+	for _, step := range c.Steps {
+		if t := step.Turn; t != nil && t.Usage != nil {
+			tokens = tokens.Plus(*t.Usage)
+			u.Input, u.Output = &tokens.Input, &tokens.Output
+		}
+		if t := step.Turn; t != nil && t.Cost != nil {
+			cost += *t.Cost
+			u.Cost = &cost
+		}
+	}
+	return u
+}
+
 // Usual reports whether an event occurs in every trial: health checks of servers, and
 // servers that end when asked to.
 func Usual(e evidence.Event) bool {
