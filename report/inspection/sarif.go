@@ -286,4 +286,6 @@ const maxSaid = 600
 var unlinked = strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "{", "{{", "}", "}}")
 
 // message returns a message with an untrusted text.
-func message(said string) sarifMessage { return sarifMessage{unlinked.Replace(text.Line(said, maxSaid))} }
+func message(said string) sarifMessage {
+	return sarifMessage{unlinked.Replace(text.Line(said, maxSaid))}
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -264,15 +263,10 @@ func (t *Turn) Ended() string {
 
 // Tokens returns the tokens of a turn; "" if they are not known.
 func (t *Turn) Tokens() string {
-	u := t.Usage
-	if u == nil {
+	if t.Usage == nil {
 		return ""
 	}
-	in := text.Number(u.Input) + " tokens in"
-	if u.Cached > 0 {
-		in += fmt.Sprintf(" (%s cached)", text.Number(u.Cached))
-	}
-	return in + ", " + text.Number(u.Output) + " out"
+	return tokensText(t.Usage.Input, t.Usage.Cached, t.Usage.Output)
 }
 
 // Used is what the models of a trial took, as far as it is known, as in [results.Usage] and [results.Models].

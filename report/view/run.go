@@ -89,7 +89,7 @@ func (r Run) Reasons() []string {
 		said = append(said, line+".")
 	}
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
-		said = append(said, AttackSentence(*a))
+		said = append(said, r.AttackSentence())
 	}
 	for _, m := range r.Unmet() {
 		said = append(said, fmt.Sprintf("%s %s.", m.Identifier, Lack(m)))
@@ -110,16 +110,10 @@ func (r Run) Unmet() []results.Measure {
 	return r.Results.Unmet()
 }
 
-// TrialID identifies a trial of the run.
-type TrialID struct {
-	Task   string
-	Number int
-}
-
 // NextFailing returns the next trial in the run's order, wrapping around, that did not pass
 // or was attacked successfully; nil if there is no other.
-func (r Run) NextFailing(task string, number int) *TrialID {
-	var first *TrialID
+func (r Run) NextFailing(task string, number int) *evidence.TrialID {
+	var first *evidence.TrialID
 	behind := false
 	for _, t := range r.Results.Tasks {
 		for _, run := range t.Runs {
@@ -128,9 +122,9 @@ func (r Run) NextFailing(task string, number int) *TrialID {
 				behind = true
 			case run.Outcome == evidence.ClassPass && !run.Attacked():
 			case behind:
-				return &TrialID{t.TestID, run.RunNumber}
+				return &evidence.TrialID{Task: t.TestID, Number: run.RunNumber}
 			case first == nil:
-				first = &TrialID{t.TestID, run.RunNumber}
+				first = &evidence.TrialID{Task: t.TestID, Number: run.RunNumber}
 			}
 		}
 	}
@@ -289,9 +283,7 @@ func (r Run) Line() string {
 	return verdict + ": " + strings.Join(said, "; ")
 }
 
-// PassedTrials returns how many trials passed, as in "2 of 3 trials", of those that count.
-func (r Run) PassedTrials() string { return passedTrials(r.Results.Counted()) }
-
+// passedTrials returns how many trials passed, as in "2 of 3 trials", of those that count.
 func passedTrials(t results.Counts) string {
 	return fmt.Sprintf("%d of %s", t.Passed, text.Count(t.Trials, "trial"))
 }

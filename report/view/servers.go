@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +12,41 @@ import (
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
+
+// Server is the row of a server's report card, with [Unknown] for unknown figures.
+type Server struct {
+	Name                                                     string // untrusted
+	Calls, Errors, Median, P95, Recovered, ValidArgs, Tokens string
+	Catalog                                                  string // the beginning of its digest, or that there are several
+	Remarks                                                  []Note
+}
+
+// Servers returns the rows of servers.
+func Servers(cards []results.ServerCard) (all []Server) {
+	for _, s := range cards {
+		row := Server{
+			Name: s.Name, Calls: text.Number(s.Calls), Errors: Rate(s.ErrorRate), Median: MS(s.MedianDurationMS), P95: MS(s.P95DurationMS),
+			Recovered: Rate(s.RecoveryRate), ValidArgs: Rate(s.ValidityRate), Tokens: Unknown, Catalog: catalogText(s), Remarks: ServerRemarks(s),
+		}
+		if most := s.Tokens(); most != nil {
+			row.Tokens = "~" + text.Number(*most)
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+func catalogText(s results.ServerCard) string {
+	switch {
+	case s.RugPulls > 0:
+		return string(RugPull)
+	case len(s.Catalogs) == 0:
+		return Unknown
+	case len(s.Catalogs) > 1:
+		return fmt.Sprintf("%d kinds", len(s.Catalogs))
+	}
+	return fmt.Sprintf("%.8s", s.Catalogs[0].SHA256)
+}
 
 // Act is something that a server did apart from responding.
 type Act struct {
@@ -187,4 +223,28 @@ func (e Event) Line() string {
 		return fmt.Sprintf("server %q: %s: %s", e.Server, e.Kind, e.Text)
 	}
 	return fmt.Sprintf("server %q: %s", e.Server, e.Text)
+}
+
+// LostServers returns lines about shared servers that died, with the trials that were running.
+func LostServers(r results.Results) []string {
+	trials := map[string][]string{}
+	for _, task := range Tasks(r) {
+		for _, trial := range task.Trials {
+			var shared []evidence.SharedServer
+			for _, attempt := range trial.Earlier {
+				shared = append(shared, attempt.Shared...)
+			}
+			for _, s := range append(shared, trial.Shared...) {
+				if s.Died != "" {
+					lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
+					trials[lost] = append(trials[lost], trial.Name)
+				}
+			}
+		}
+	}
+	var lines []string
+	for _, lost := range slices.Sorted(maps.Keys(trials)) {
+		lines = append(lines, lost+": "+strings.Join(trials[lost], ", "))
+	}
+	return lines
 }
