@@ -31,6 +31,9 @@ type Progress struct {
 	Message string    `json:"message,omitempty"` // first line only
 }
 
+// ID returns the trial's id in its run.
+func (p Progress) ID() TrialID { return TrialID{p.Task, p.Number} }
+
 // valid reports whether the line names a trial and a phase.
 func (p Progress) valid() bool { return p.Task != "" && p.Number > 0 && p.Phase != "" }
 

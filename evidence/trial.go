@@ -3,9 +3,18 @@ package evidence
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
+
+// TrialID identifies a trial of a run.
+type TrialID struct {
+	Task   string
+	Number int // from 1
+}
+
+func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
 
 // Trial is trial.json. Attempt counts the attempts from 1: a trial is repeated after infra,
 // and after a failure if the eval allows more attempts.
@@ -60,6 +69,9 @@ type Trial struct {
 	Commands  []CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks, in order
 	Miscalled string              `json:"miscalled,omitempty"`           // which command_mocks were not called as often as expected; empty if all were
 }
+
+// ID returns the trial's id in its run.
+func (t Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
 
 // Kinds of missing evidence. Each entry of [Trial.Gaps] begins with one of them and a
 // colon.

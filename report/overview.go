@@ -101,9 +101,6 @@ func (o overview) K() int { return len(o.Results.Summary.Statistics.PassAtK) }
 func (o overview) AtK() float64  { return o.Results.Summary.Statistics.PassAtK[o.K()-1] }
 func (o overview) HatK() float64 { return o.Results.Summary.Statistics.PassHatK[o.K()-1] }
 
-// AttackSentence returns how attacks ended; there was one.
-func (o overview) AttackSentence() string { return view.AttackSentence(*o.Results.Summary.Attacks) }
-
 // Attacked returns the tasks under attack, with the results.
 func (o overview) Attacked() (all []attacked) {
 	for _, row := range o.Tasks {

@@ -143,21 +143,8 @@ type progressPage struct {
 	Number int
 }
 
-// outcomeCount is a number of trials with an outcome.
-type outcomeCount struct {
-	Class  evidence.Class
-	Trials int
-}
-
-// Counts returns the numbers of trials by outcome, in the order that other pages have.
-func (p progressPage) Counts() (all []outcomeCount) {
-	for _, class := range evidence.Classes() {
-		if n := p.Outcomes[class]; n > 0 {
-			all = append(all, outcomeCount{class, n})
-		}
-	}
-	return all
-}
+// Counts returns how trials ended, with their numbers.
+func (p progressPage) Counts() []view.End { return view.EndsOf(p.Outcomes) }
 
 // Overview returns the address of the run's page.
 func (p progressPage) Overview() template.URL { return p.Links.To(PathOverview) }

@@ -96,7 +96,7 @@ func (t taskRow) words() string {
 	if t.Attacked() {
 		words = append(words, results.AttackSucceeded)
 	}
-	if t.Stats != nil && t.Stats.Flaky {
+	if t.IsFlaky() {
 		words = append(words, view.Flaky)
 	}
 	if t.Status != results.StatusPassed && t.Status != results.StatusNone {

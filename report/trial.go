@@ -14,9 +14,9 @@ import (
 // Trial is the view of one trial within limits. Its texts are in displayable form.
 type Trial struct {
 	evidence.Trial
-	Dir            string        // of the evidence, relative to the run directory
-	Previous, Next int           // other trials of the task; 0 if there is none
-	NextFailing    *view.TrialID // in the run; nil if there is none
+	Dir            string            // of the evidence, relative to the run directory
+	Previous, Next int               // other trials of the task; 0 if there is none
+	NextFailing    *evidence.TrialID // in the run; nil if there is none
 	Earlier        []evidence.Trial
 	Outcome        evidence.Class
 	Why            string // one sentence
@@ -48,10 +48,8 @@ type Figures struct {
 	Turns              int
 	Unseen             bool // its requests to models were not observed
 	Models             []string
-	Input, Output      *int64        // tokens
-	ByAgent            bool          // tokens are as reported by the agent
-	Cost               *float64      // US dollars
-	Agent, Whole       time.Duration // zero if it has no end
+	view.Used
+	Agent, Whole time.Duration // zero if it has no end
 }
 
 // Source is a source of a trial's steps.

@@ -380,14 +380,12 @@ func successMark(result evidence.VerdictResult) Mark {
 
 // figures computes the figures of the trial.
 func (r *course) figures() Figures {
-	f := Figures{Calls: len(r.calls)}
+	f := Figures{Calls: len(r.calls), Used: r.talk.Used()}
 	for _, call := range r.calls {
 		if call.Outcome.Failed() {
 			f.Failed++
 		}
 	}
-	var input, output int64
-	known, cost, priced := true, 0.0, true
 	for _, step := range r.talk.Steps {
 		if step.Own != nil {
 			f.Own++
@@ -397,25 +395,6 @@ func (r *course) figures() Figures {
 		}
 		f.Turns++
 		f.addModel(step.Turn)
-		if u := step.Turn.Usage; u != nil {
-			input, output = input+u.Input, output+u.Output
-		} else {
-			known = false
-		}
-		if step.Turn.Cost != nil {
-			cost += *step.Turn.Cost
-		} else {
-			priced = false
-		}
-	}
-	switch n := r.talk.Narration; {
-	case f.Turns > 0 && known:
-		f.Input, f.Output = &input, &output
-	case f.Turns == 0 && n != nil && n.Tokens != nil:
-		f.Input, f.Output, f.ByAgent = &n.Tokens.Reported.Input, &n.Tokens.Reported.Output, true
-	}
-	if f.Turns > 0 && priced {
-		f.Cost = &cost
 	}
 	t := r.talk.Trial
 	f.Unseen = !r.talk.Gateway && f.Turns == 0 && !evidence.AsksNoModel(t.Executor)

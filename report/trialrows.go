@@ -208,14 +208,7 @@ func (r *reading) inOrder() (all []entry) {
 		event(r.earlyRow, early)
 	}
 	for _, step := range r.talk.Steps {
-		before := r.talk.Trial.AgentStart.Add(1) // entries without a time are not before the agent's start
-		switch {
-		case step.Turn != nil && !step.Turn.Start.IsZero():
-			before = step.Turn.Start
-		case step.Call != nil && !step.Call.Start.IsZero():
-			before = step.Call.Start
-		}
-		for len(groups) > 0 && groups[0][0].Time.Before(before) {
+		for len(groups) > 0 && groups[0][0].Time.Before(r.talk.Begins(step)) {
 			event(r.eventRow, groups[0])
 			groups = groups[1:]
 		}

@@ -169,18 +169,19 @@ func TestDifferenceOfShares(t *testing.T) {
 	}
 }
 
-// The gateway's counts take precedence over the agent's.
+// Tokens are those of the session's usage, as pages and CSV have them, and the cost is the gateway's.
 func TestModelFigures(t *testing.T) {
-	for _, members := range []string{
-		`"models": {"requests": 2, "tokens": {"input": 10, "output": 5, "cached": 3}, "cost": 0.5}, "session_digest": {"usage": {"input_tokens": 7}}`,
-		`"session_digest": {"usage": {"input_tokens": 7}}, "models": {"requests": 2, "tokens": {"input": 10, "output": 5}, "cost": 0.5}`,
+	cost := 0.5
+	for members, want := range map[string]*results.ModelFigures{
+		`"models": {"requests": 2, "tokens": {"input": 10}, "cost": 0.5}, "session_digest": {"usage": {"input_tokens": 10, "output_tokens": 5}}`: {InputTokens: 10, OutputTokens: 5, Cost: &cost},
+		`"session_digest": {"usage": {"input_tokens": 10, "output_tokens": 5}}`:                                                                  {InputTokens: 10, OutputTokens: 5},
+		`"models": {"requests": 2, "tokens": {"input": 0, "output": 0}, "uncounted": 2, "cost": null}, "session_digest": {"tool_call_count": 0}`: nil,
 	} {
 		got, err := results.ReadOutline(strings.NewReader(head + `{"test_id": "a", "runs": [{"outcome": "pass", ` + members + `}]}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		cost := 0.5
-		if diff := cmp.Diff(&results.ModelFigures{InputTokens: 10, OutputTokens: 5, Cost: &cost}, got.Tasks[0].Trials[0].Models()); diff != "" {
+		if diff := cmp.Diff(want, got.Tasks[0].Trials[0].Models()); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -56,15 +56,11 @@ type TrialOutline struct {
 // SessionOutline is what the agent used.
 type SessionOutline struct {
 	MCPCalls int64         `json:"mcp_tool_calls"`
-	Usage    *ModelFigures `json:"usage"` // by the agent's account, which upstream has
+	Usage    *ModelFigures `json:"usage"` // nil if none is known; see [Usage]
 }
 
-// GatewayOutline is what model calls took by the gateway's account.
+// GatewayOutline is what model calls cost by the gateway's account.
 type GatewayOutline struct {
-	Tokens struct {
-		Input  int64 `json:"input"`
-		Output int64 `json:"output"`
-	} `json:"tokens"`
 	Cost *float64 `json:"cost"`
 }
 
@@ -111,7 +107,6 @@ func trialOutline(r RunResult) TrialOutline {
 	}
 	if m := r.Models; m != nil {
 		t.Gateway = &GatewayOutline{Cost: m.Cost}
-		t.Gateway.Tokens.Input, t.Gateway.Tokens.Output = m.Tokens.Input, m.Tokens.Output
 	}
 	if r.Attack != nil {
 		t.Attack.Result = r.Attack.Result
@@ -119,12 +114,12 @@ func trialOutline(r RunResult) TrialOutline {
 	return t
 }
 
-// Models returns what model calls took by the best account, or nil if there is none.
+// Models returns what model calls took, or nil if it is not known.
 func (t TrialOutline) Models() *ModelFigures {
-	if g := t.Gateway; g != nil {
-		return &ModelFigures{InputTokens: g.Tokens.Input, OutputTokens: g.Tokens.Output, Cost: g.Cost}
+	if t.Usage == nil || t.Gateway == nil {
+		return t.Usage
 	}
-	return t.Usage
+	return &ModelFigures{InputTokens: t.Usage.InputTokens, OutputTokens: t.Usage.OutputTokens, Cost: t.Gateway.Cost}
 }
 
 // plus returns the sum of known figures, or nil if there are none.

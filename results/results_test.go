@@ -218,6 +218,16 @@ func TestTableWidth(t *testing.T) {
 	}
 }
 
+// A task is flaky by first attempts, however later ones end.
+func TestCountedFlaky(t *testing.T) {
+	t.Parallel()
+	again := results.RunResult{Outcome: evidence.ClassPass, Earlier: []results.Attempt{{Outcome: evidence.ClassInfra}, {Outcome: evidence.ClassFail}}}
+	r := results.Results{Tasks: []results.Task{{Runs: []results.RunResult{again, {Outcome: evidence.ClassPass}}}, {Runs: []results.RunResult{{Outcome: evidence.ClassFail}}}}}
+	if c := r.Counted(); c.Trials != 3 || c.Passed != 2 || c.Failed != 1 || c.Flaky != 1 {
+		t.Errorf("counted %+v", c)
+	}
+}
+
 // A trial that a server kept from being made counts against the server and in no rate of the
 // agent's; the run has failed.
 func TestServerError(t *testing.T) {
@@ -231,7 +241,7 @@ func TestServerError(t *testing.T) {
 	if len(r.Servers) != 1 || r.Servers[0].Failed != 1 || r.Servers[0].Trials != 0 {
 		t.Errorf("servers %+v", r.Servers)
 	}
-	if c := results.Count(r); c.Trials != 1 || c.Passed != 1 || c.Tasks != 1 || c.Failed+c.Flaky+len(c.Others) != 0 {
+	if c := r.Counted(); c.Trials != 1 || c.Passed != 1 || c.Tasks != 1 || c.Failed+c.Flaky+len(c.Others) != 0 {
 		t.Errorf("counted %+v", c)
 	}
 	var table bytes.Buffer

@@ -45,10 +45,8 @@ func stats(runs []RunResult) *Stats {
 	s := &Stats{TotalRuns: len(runs)}
 	var scores, weighted []float64
 	var total int64
+	s.first = passedAtFirst(runs)
 	for _, r := range runs {
-		if r.passedAtFirst() {
-			s.first++
-		}
 		plain, weight := r.scores()
 		scores, weighted = append(scores, plain), append(weighted, weight)
 		total += r.DurationMS
@@ -68,7 +66,7 @@ func stats(runs []RunResult) *Stats {
 	s.ScoreVariance = variance(scores)
 	s.StdDevScore = math.Sqrt(s.ScoreVariance)
 	s.Consistency = consistency(s.first, s.TotalRuns)
-	s.Flaky = s.Consistency == Mixed
+	s.Flaky = flaky(runs)
 	s.PassAtK, s.PassHatK = passAtK(s.first, s.TotalRuns), passHatK(s.first, s.TotalRuns)
 	s.AvgDurationMS = total / int64(len(runs))
 	if len(runs) > 1 {
@@ -78,12 +76,20 @@ func stats(runs []RunResult) *Stats {
 	return s
 }
 
-// passedAtFirst reports whether the first attempt that counts for the agent passed, so that
+// passedAtFirst returns how many runs passed in the first attempt that counts for the agent, so that
 // later attempts do not make a task look reliable.
-func (r RunResult) passedAtFirst() bool {
-	failed := slices.ContainsFunc(r.Earlier, func(a Attempt) bool { return a.Outcome.OfAgent() })
-	return r.Status == StatusPassed && !failed
+func passedAtFirst(runs []RunResult) (n int) {
+	for _, r := range runs {
+		failed := slices.ContainsFunc(r.Earlier, func(a Attempt) bool { return a.Outcome.OfAgent() })
+		if r.Outcome == evidence.ClassPass && !failed {
+			n++
+		}
+	}
+	return n
 }
+
+// flaky reports whether some runs passed and some did not.
+func flaky(runs []RunResult) bool { return consistency(passedAtFirst(runs), len(runs)) == Mixed }
 
 // Score returns the trial's score: the mean of its graders', by their weights.
 func (r RunResult) Score() float64 {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // TrialProgress is the state of a trial.
@@ -15,9 +14,6 @@ type TrialProgress struct {
 	took              time.Duration // set when it is done
 }
 
-// ID returns the trial's id in its run.
-func (t *TrialProgress) ID() plan.TrialID { return plan.TrialID{Task: t.Task, Number: t.Number} }
-
 // Done reports whether the trial has its outcome.
 func (t *TrialProgress) Done() bool { return t.Phase == evidence.PhaseDone }
 
@@ -26,7 +22,7 @@ func (t *TrialProgress) Done() bool { return t.Phase == evidence.PhaseDone }
 // zero value is that of a run without events. It is not safe for concurrent use.
 type Progress struct {
 	trials   []*TrialProgress // in the order of their start
-	byID     map[plan.TrialID]*TrialProgress
+	byID     map[evidence.TrialID]*TrialProgress
 	slots    []*TrialProgress // running trials, one per worker; nil for an idle worker
 	outcomes map[evidence.Class]int
 	done     int
@@ -36,13 +32,13 @@ type Progress struct {
 
 // Add adds an event, and returns its trial.
 func (s *Progress) Add(p evidence.Progress) *TrialProgress {
-	id := plan.TrialID{Task: p.Task, Number: p.Number}
+	id := p.ID()
 	t := s.byID[id]
 	switch {
 	case t == nil:
 		t = &TrialProgress{Began: p.Time}
 		if s.byID == nil {
-			s.byID, s.outcomes = map[plan.TrialID]*TrialProgress{}, map[evidence.Class]int{}
+			s.byID, s.outcomes = map[evidence.TrialID]*TrialProgress{}, map[evidence.Class]int{}
 		}
 		s.byID[id], s.trials = t, append(s.trials, t)
 	case t.Done() || p.Phase == evidence.PhaseStart && p.Attempt <= t.Attempt: // a resumed run repeats it
@@ -80,7 +76,7 @@ func (s *Progress) count(t *TrialProgress, by int) {
 }
 
 // Trial returns a trial that has started, or nil.
-func (s *Progress) Trial(id plan.TrialID) *TrialProgress { return s.byID[id] }
+func (s *Progress) Trial(id evidence.TrialID) *TrialProgress { return s.byID[id] }
 
 // Trials returns the trials that have started, in that order.
 func (s *Progress) Trials() []*TrialProgress { return s.trials }

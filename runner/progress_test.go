@@ -6,7 +6,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -48,7 +47,7 @@ func TestProgress(t *testing.T) {
 	if s.Done() != 1 || s.Outcomes()[evidence.ClassPass] != 1 || len(s.Outcomes()) != 1 || len(s.Trials()) != 3 || !s.Last().Equal(at(103)) {
 		t.Errorf("%+v", s)
 	}
-	if two := s.Trial(plan.TrialID{Task: "t", Number: 2}); !two.Began.Equal(at(100)) {
+	if two := s.Trial(evidence.TrialID{Task: "t", Number: 2}); !two.Began.Equal(at(100)) {
 		t.Errorf("%+v", two)
 	}
 }

@@ -203,11 +203,11 @@ func (r Record) Planned() (all int) {
 }
 
 // trials iterates over the planned trials in order.
-func (r Record) trials() iter.Seq2[plan.TrialID, TaskRecord] {
-	return func(yield func(plan.TrialID, TaskRecord) bool) {
+func (r Record) trials() iter.Seq2[evidence.TrialID, TaskRecord] {
+	return func(yield func(evidence.TrialID, TaskRecord) bool) {
 		for _, task := range r.Tasks {
 			for number := 1; number <= r.TrialsOf(task); number++ {
-				if !yield(plan.TrialID{Task: task.ID, Number: number}, task) {
+				if !yield(evidence.TrialID{Task: task.ID, Number: number}, task) {
 					return
 				}
 			}

@@ -18,20 +18,19 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // Recovered is what remains of a run that ended early.
 type Recovered struct {
 	// Kept are the trials with a final outcome.
-	Kept map[plan.TrialID]bool
+	Kept map[evidence.TrialID]bool
 	// Damaged explains why completed trials are not in Kept.
 	Damaged []string
 	// Complete is set if there is no trial left to run.
 	Complete bool
 
-	again map[plan.TrialID]bool // completed trials that are retried as another attempt
+	again map[evidence.TrialID]bool // completed trials that are retried as another attempt
 }
 
 // Recover reads the trials of a run that ended early. Trials that have ended but were not
@@ -40,7 +39,7 @@ type Recovered struct {
 // A trial has ended if it has a trial.json, which is written last. Trials with outcome infra,
 // and failed ones with attempts left, are run again.
 func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Recovered, error) {
-	all := Recovered{Kept: map[plan.TrialID]bool{}, again: map[plan.TrialID]bool{}}
+	all := Recovered{Kept: map[evidence.TrialID]bool{}, again: map[evidence.TrialID]bool{}}
 	if err := files.RemoveHalfWritten(dir); err != nil {
 		return all, err
 	}
@@ -50,7 +49,7 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 		again bool // it is run again
 		err   error
 	}
-	found := map[plan.TrialID]*leftTrial{}
+	found := map[evidence.TrialID]*leftTrial{}
 	var reading errgroup.Group
 	reading.SetLimit(runtime.GOMAXPROCS(0))
 	for id, task := range r.trials() {
@@ -102,7 +101,7 @@ type recovery struct {
 }
 
 // read reads the last attempt of a trial.
-func (r *recovery) read(ctx context.Context, id plan.TrialID) (Result, error) {
+func (r *recovery) read(ctx context.Context, id evidence.TrialID) (Result, error) {
 	result, err := r.readLast(ctx, id)
 	if err == nil && result.Verdicts.Class != evidence.ClassInfra {
 		result.Earlier, err = result.Dir.Earlier()
@@ -110,7 +109,7 @@ func (r *recovery) read(ctx context.Context, id plan.TrialID) (Result, error) {
 	return result, err
 }
 
-func (r *recovery) readLast(ctx context.Context, id plan.TrialID) (Result, error) {
+func (r *recovery) readLast(ctx context.Context, id evidence.TrialID) (Result, error) {
 	result := Result{Dir: TrialDir(r.dir, id.Task, id.Number)}
 	err := files.RemoveHalfWritten(string(result.Dir))
 	if err != nil {
@@ -176,7 +175,7 @@ func wasSetAside(file string) bool {
 
 // SetAside moves away what is in the directory of a trial that is to be run again: into
 // [evidence.AttemptsDir] if the attempt had ended, else into [evidence.InterruptedDir].
-func (r Recovered) SetAside(run string, id plan.TrialID) error {
+func (r Recovered) SetAside(run string, id evidence.TrialID) error {
 	kind := evidence.InterruptedDir
 	if r.again[id] {
 		kind = evidence.AttemptsDir

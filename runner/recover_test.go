@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -28,7 +27,7 @@ func mustRecover(t *testing.T, dir string, r Record) Recovered {
 // kept is the numbers of the trials that are kept.
 func (r Recovered) numbers() (numbers []int) {
 	for n := 1; n <= 4; n++ {
-		if _, ok := r.Kept[plan.TrialID{Task: "buy", Number: n}]; ok {
+		if _, ok := r.Kept[evidence.TrialID{Task: "buy", Number: n}]; ok {
 			numbers = append(numbers, n)
 		}
 	}
@@ -95,7 +94,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("%v, %q", found.numbers(), said)
 		}
 		for n := 1; n <= 4; n++ {
-			if err := found.SetAside(dir, plan.TrialID{Task: "buy", Number: n}); err != nil {
+			if err := found.SetAside(dir, evidence.TrialID{Task: "buy", Number: n}); err != nil {
 				t.Fatal(err)
 			}
 		}

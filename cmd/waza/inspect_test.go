@@ -170,7 +170,7 @@ script:
 	if c := run("poisoned", exitInfra, "run", "--isolate", "--pins", "fail", "eval.yaml"); !strings.Contains(c.stdout.String(), "infra (pin)") {
 		t.Errorf("another: %s", &c.stdout)
 	}
-	if c := run("", exitOK, "export", "latest", "--format", "sarif"); !regexp.MustCompile(`"ruleId": "pin",\s+"level": "error",\s+"message": \{\s+"text": "Server it differs from its pin, by what it listed for the runner's probe: .*tool \\"add\\" removed`).MatchString(c.stdout.String()) {
+	if c := run("", exitOK, "export", "latest", "--format", "sarif"); !regexp.MustCompile(`"ruleId": "pin",\s+"level": "error",\s+"message": \{\s+"text": "server \\"it\\": differs from its pin, by what it listed for the runner's probe: .*tool \\"add\\" removed`).MatchString(c.stdout.String()) {
 		t.Errorf("for code scanning: %s", &c.stdout)
 	}
 }

@@ -70,6 +70,11 @@ var formats = map[string]format{
 		"sandbox/selftest/cache.go":         "the user's cache directory",
 		"sandbox/selftest/own_unix.go":      "the user's cache directory",
 	}},
+	"figures of a run": {uses: readsFigures, in: []string{
+		"internal/liveview", "report/export", "report/github", "report/inspection", "report/junit", "report/terminal",
+	}, may: map[string]string{
+		"report/export/csv.go": "its columns are keys of results.json",
+	}},
 	"event streams": {uses: writesEvents, may: map[string]string{
 		"mcp/sse/sse.go":        "it is the reader and the writer",
 		"agents/llm/toolbox.go": "data is the scheme of a URL",
@@ -175,6 +180,23 @@ func isName(n ast.Node, pkg, name string) bool {
 	}
 	of, ok := selected.X.(*ast.Ident)
 	return ok && of.Name == pkg
+}
+
+// passedOn are what outputs may name of package results: what they pass to report/view, and what calls
+// returned.
+var passedOn = []string{
+	"Results", "Measure", "Activity", "Comparison", "ComparedRun", "ComparedTask", "Pair", "Difference", "Unlike", "AttackSucceeded", "ResultOf", "CallText",
+}
+
+// readsFigures finds what reads the figures of a run or a task, and what else of package results is named:
+// report/view words them, for all outputs alike.
+func readsFigures(n ast.Node) bool {
+	selected, ok := n.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	name := selected.Sel.Name
+	return slices.Contains([]string{"Summary", "Stats", "SessionDigest"}, name) || isName(n, "results", name) && !slices.Contains(passedOn, name)
 }
 
 // eventText is what a string has in it that is part of an event stream, or names its type.

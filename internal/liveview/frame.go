@@ -50,7 +50,7 @@ const (
 	// Widths for the activity of a trial: below tight it is omitted, from spacious on it is
 	// shown in full, and it never gets more than ample.
 	tight    = 8
-	spacious = 34
+	spacious = 33
 	ample    = 72
 )
 
@@ -154,29 +154,20 @@ func (s *State) totals(now time.Time, columns int, style terminal.Style) string 
 	return text.Fit(short[0].text, columns)
 }
 
-// tally returns the number of trials by outcome, at four levels of detail. Outcomes other
-// than pass and fail are listed if there are any.
+// tally returns how many trials have ended and how, at four levels of detail.
 func (s *State) tally(style terminal.Style) (long, middle, brief, short []part) {
 	outcomes, done := s.run.Outcomes(), s.run.Done()
-	var counts []part
-	for _, class := range evidence.Classes() {
-		n := outcomes[class]
-		if n == 0 && class != evidence.ClassPass && class != evidence.ClassFail {
-			continue
+	ends := func(lead string, all []view.End) (parts []part) {
+		for _, end := range all {
+			parts = append(parts, part{text: lead}, part{end.Text(), terminal.Paint(style, end.State)})
+			lead = ", "
 		}
-		count := part{text: fmt.Sprintf("%d %s", n, class)}
-		if n > 0 {
-			count.paint = terminal.Paint(style, view.StateOf(class))
-		}
-		if len(counts) > 0 {
-			counts = append(counts, part{text: ", "})
-		}
-		counts = append(counts, count)
+		return parts
 	}
 	short = []part{{text: fmt.Sprintf("%d/%d", done, s.total)}}
-	middle = slices.Concat(short, []part{{text: "  "}}, counts)
-	brief = slices.Concat(short, []part{{text: "  "}, counts[0], {text: fmt.Sprintf(", %d not passed", done-outcomes[evidence.ClassPass])}})
-	long = slices.Concat([]part{{text: fmt.Sprintf("%d of %d trials done: ", done, s.total)}}, counts, []part{{text: fmt.Sprintf(", %d running", len(s.running()))}})
+	middle = slices.Concat(short, ends("  ", view.EndsOf(outcomes)))
+	brief = slices.Concat(short, ends("  ", view.BriefEndsOf(outcomes)))
+	long = slices.Concat([]part{{text: fmt.Sprintf("%d of %d trials done", done, s.total)}}, ends(": ", view.EndsOf(outcomes)), []part{{text: fmt.Sprintf(", %d running", len(s.running()))}})
 	return long, middle, brief, short
 }
 

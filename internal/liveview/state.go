@@ -15,7 +15,6 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
@@ -28,8 +27,8 @@ type State struct {
 	workers int // maximum number of concurrent trials
 	started time.Time
 	run     runner.Progress
-	calls   map[plan.TrialID]*trial.Calling // of running trials, in their last attempt
-	name    int                             // columns of the longest name so far
+	calls   map[evidence.TrialID]*trial.Calling // of running trials, in their last attempt
+	name    int                                 // columns of the longest name so far
 }
 
 // working is a running trial.
@@ -40,12 +39,13 @@ type working struct {
 
 // New returns the state of a run of total trials, at most workers at once, that begins now.
 func New(total, workers int, now time.Time) *State {
-	return &State{total: total, workers: workers, started: now, calls: map[plan.TrialID]*trial.Calling{}}
+	return &State{total: total, workers: workers, started: now, calls: map[evidence.TrialID]*trial.Calling{}}
 }
 
 // Update applies an update from the runner.
 func (s *State) Update(u runner.Update, now time.Time) {
-	id := plan.TrialID{Task: u.Task, Number: u.Number}
+	event := u.Progress()
+	id := event.ID()
 	known := s.run.Trial(id)
 	if u.Call != nil {
 		if known != nil && !known.Done() {
@@ -56,7 +56,6 @@ func (s *State) Update(u runner.Update, now time.Time) {
 	if known == nil || known.Attempt != u.Attempt || u.Phase == evidence.PhaseDone {
 		delete(s.calls, id)
 	}
-	event := u.Progress()
 	event.Time = now
 	if trial := (working{TrialProgress: s.run.Add(event)}); !trial.Done() {
 		s.name = max(s.name, text.Columns(trial.task()+trial.number()))
@@ -104,7 +103,7 @@ func Ended(u runner.Update, style terminal.Style) string {
 	ended := u.Progress()
 	class := terminal.Paint(style, view.StateOf(ended.Class))(fmt.Sprintf("%-11s", ended.Class.With(ended.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
-	line := fmt.Sprintf("%s %s  %s", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), view.Clock(took))
+	line := fmt.Sprintf("%s %s  %s", class, safe(ended.ID().String()), view.Clock(took))
 	if ended.Message != "" {
 		line += "  " + safe(ended.Message)
 	}

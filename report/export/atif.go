@@ -130,7 +130,7 @@ func ATIF(w io.Writer, run Run) error {
 }
 
 func trajectoryOf(run Run, c view.Conversation, said []message) trajectory {
-	id := run.ID + "/" + trialName(c.Trial.Task, c.Trial.Number)
+	id := run.ID + "/" + c.Trial.ID().String()
 	t := trajectory{
 		SchemaVersion: atifVersion, SessionID: id, TrajectoryID: id,
 		Agent: trajectoryAgent{cut(c.Trial.Executor), "unknown", cut(run.Results.Config.ModelID)},

@@ -7,7 +7,6 @@ package export
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"iter"
 	"path/filepath"
@@ -42,9 +41,6 @@ func add(f Format) { formats = append(formats, f) }
 func Formats() []Format {
 	return slices.SortedFunc(slices.Values(formats), func(a, b Format) int { return strings.Compare(a.Name, b.Name) })
 }
-
-// trialName identifies a trial within its run.
-func trialName(task string, number int) string { return fmt.Sprintf("%s/%d", task, number) }
 
 // graded iterates over the trials to export that have verdicts, with their tasks.
 func (r Run) graded() iter.Seq2[view.Task, view.Trial] {

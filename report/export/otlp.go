@@ -177,7 +177,7 @@ func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
 	outcome, reason, message := trial.Outcome(c.Verdicts)
 	start, end := agentTime(c)
 	ended = latest(trial.Ended, end)
-	s := t.span("trial "+trialName(trial.Task, trial.Number), t.spanID("eval"), ptrace.SpanKindInternal, earliest(trial.Started, start), ended, trial.Task, trial.Number)
+	s := t.span("trial "+trial.ID().String(), t.spanID("eval"), ptrace.SpanKindInternal, earliest(trial.Started, start), ended, trial.Task, trial.Number)
 	s.about.text("waza.task.id", trial.Task)
 	s.about.text("waza.task.name", trial.TaskName)
 	s.about.PutInt("waza.trial.number", int64(trial.Number))
@@ -270,7 +270,7 @@ func (t *tracer) agent(c view.Conversation, parent pcommon.SpanID, start, end ti
 	s.about.text("gen_ai.operation.name", "invoke_agent")
 	s.about.text("gen_ai.agent.name", trial.Executor)
 	s.about.text("gen_ai.request.model", short(t.run.Results.Config.ModelID))
-	s.about.text("gen_ai.conversation.id", t.run.ID+"/"+trialName(trial.Task, trial.Number))
+	s.about.text("gen_ai.conversation.id", t.run.ID+"/"+trial.ID().String())
 	if t.run.Content {
 		s.about.messages("gen_ai.input.messages", genMessage{Role: "user", Parts: []genPart{textPart(trial.Prompt)}})
 		s.about.messages("gen_ai.output.messages", genMessage{Role: "assistant", Parts: []genPart{textPart(trial.FinalOutput)}, Finish: "stop"})

@@ -5,12 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
 // Comment writes the results of a run: the verdict, a table of its tasks, why trials did
@@ -21,7 +19,7 @@ func Comment(w io.Writer, run view.Run) error {
 	tasks := view.Tasks(run.Results)
 	p.tasks(tasks)
 	p.failures(tasks)
-	p.servers(run.Results.Servers)
+	p.servers(view.Servers(run.Results.Servers))
 	p.printf("%s\n\n", isolation(run))
 	p.printf("<sub>run %s, agent %s", code(run.ID), code(run.Results.Config.EngineType))
 	if model := run.Results.Config.ModelID; model != "" {
@@ -37,25 +35,7 @@ func Comment(w io.Writer, run view.Run) error {
 func (p *page) verdict(run view.Run) {
 	r := run.Results
 	p.printf("### %s: %s\n\n", run.Verdict(), code(r.EvalName))
-	if rate := r.Summary.PassedTasks(); rate != nil {
-		p.printf("%d of %s passed", rate.Count, text.Count(rate.Of, "task"))
-		if r.Summary.Statistics != nil && run.TasksLeft() == "" {
-			p.printf(", %s", view.Interval(rate.Interval))
-		}
-	} else {
-		p.printf("0 of 0 tasks passed")
-	}
-	if left := run.TasksLeft(); left != "" {
-		p.printf(", %s", left)
-	}
-	p.printf("; %s", run.PassedTrials())
-	if r.Summary.DurationMS > 0 { // it has been completed
-		p.printf("; %s", took(r.Summary.DurationMS))
-	}
-	if m := r.Summary.Models; m != nil && m.Cost != nil {
-		p.printf("; %s", view.Dollars(*m.Cost))
-	}
-	p.WriteString(".\n\n")
+	p.printf("%s\n\n", run.CountsLine())
 	if missing := run.MissingSentences(); len(missing) > 0 {
 		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
@@ -71,8 +51,8 @@ func (p *page) verdict(run view.Run) {
 	if lines := view.SkillLines(r); len(lines) > 0 {
 		p.printf("%s.\n\n", lines[0])
 	}
-	if a := r.Summary.Attacks; a != nil {
-		p.printf("%s\n\n", view.AttackSentence(*a))
+	if line := run.AttackSentence(); line != "" {
+		p.printf("%s\n\n", line)
 	}
 }
 
@@ -95,11 +75,7 @@ func (p *page) tasks(tasks []view.Task) {
 const maxInOrder = 12
 
 func taskRow(t view.Task) []string {
-	rate := view.Unknown
-	if s := t.Stats; s != nil {
-		rate = view.Interval(s.PassRateCI)
-	}
-	return []string{code(t.TestID), t.Passed(), rate, ends(t), text.Number(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
+	return []string{code(t.TestID), t.Passed(), t.PassInterval(), ends(t), text.Number(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
 }
 
 func ends(t view.Task) string {
@@ -109,8 +85,6 @@ func ends(t view.Task) string {
 	}
 	return strings.Join(all, ", ")
 }
-
-func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisecond) }
 
 // maxReason is the maximum length in bytes of the reasons why a trial did not pass.
 const maxReason = 1500
@@ -178,14 +152,14 @@ func failureText(f view.Alike[view.Failure]) string {
 }
 
 // servers writes a row for each server, collapsed.
-func (p *page) servers(all []results.ServerCard) {
+func (p *page) servers(all []view.Server) {
 	if len(all) == 0 {
 		return
 	}
 	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
 	var rows [][]string
 	for _, s := range all {
-		rows = append(rows, []string{code(s.Name), text.Number(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.MS(s.MedianDurationMS), ofNote(view.ServerRemarks(s))})
+		rows = append(rows, []string{code(s.Name), s.Calls, s.Errors, s.Recovered, s.Median, ofNote(s.Remarks)})
 	}
 	p.folded(text.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }

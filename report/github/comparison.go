@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
@@ -15,7 +14,7 @@ import (
 // are significant, and the results of each run. It returns errors of w.
 func Comparison(w io.Writer, c results.Comparison) error {
 	var p page
-	p.printf("### %s\n\n", changes(c))
+	p.printf("### %s\n\n", view.ChangesLine(c))
 	if few := view.TooFew(c); few != "" {
 		p.printf("%s\n\n", few)
 	}
@@ -25,25 +24,6 @@ func Comparison(w io.Writer, c results.Comparison) error {
 	p.runs(c.Runs)
 	p.marks(c)
 	return p.writeTo(w)
-}
-
-// changes counts the differences by kind.
-func changes(c results.Comparison) string {
-	if len(c.Differences) == 0 {
-		return fmt.Sprintf("%s compared: all tasks ended as in run 1", text.Count(len(c.Runs), "run"))
-	}
-	var kinds []results.Change // differences of a kind are adjacent
-	count := map[results.Change]int{}
-	for _, d := range c.Differences {
-		if count[d.Change]++; count[d.Change] == 1 {
-			kinds = append(kinds, d.Change)
-		}
-	}
-	counts := make([]string, len(kinds))
-	for i, kind := range kinds {
-		counts[i] = fmt.Sprintf("%d %s", count[kind], kind)
-	}
-	return fmt.Sprintf("%s compared: %s", text.Count(len(c.Runs), "run"), strings.Join(counts, ", "))
 }
 
 func (p *page) changed(all []results.Difference) {

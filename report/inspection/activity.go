@@ -23,7 +23,7 @@ func (p *page) activity(s Server) {
 	if d := s.Did; d != nil {
 		lines := map[string][]string{}
 		for _, act := range view.Acts(d) {
-			lines[act.List] = append(lines[act.List], text.Visible(fmt.Sprintf("%s %s, %s", act.What, act.Which, act.How)))
+			lines[act.List] = append(lines[act.List], text.Visible(act.Text()))
 		}
 		for _, list := range []struct{ label, name string }{
 			{"files", observe.Files}, {"programs", observe.Programs}, {"connections", observe.Connections},

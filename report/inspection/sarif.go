@@ -12,7 +12,6 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/finding"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
 // sarifLog is a SARIF 2.1.0 document as far as it is used here.
@@ -141,7 +140,7 @@ func (r Report) SARIF() ([]byte, error) {
 	for _, s := range r.Servers {
 		if s.Failed != "" {
 			ran.Successful = false
-			ran.Notifications = append(ran.Notifications, sarifNotification{"error", said("Server %s was not inspected: %s", s.Name, s.Failed)})
+			ran.Notifications = append(ran.Notifications, sarifNotification{"error", message(fmt.Sprintf("server %q was not inspected: %s", s.Name, s.Failed))})
 		}
 		all = append(all, r.resultsOf(s)...)
 	}
@@ -167,11 +166,11 @@ func SARIF(run view.Run) ([]byte, error) {
 	for _, task := range run.Results.Tasks {
 		for _, trial := range task.Runs {
 			for _, event := range view.Events(trial) {
-				of, known := eventRules[event.Kind]
+				rule, known := eventRules[event.Kind]
 				if !known {
 					continue
 				}
-				one := r.result(Server{Name: event.Server}, of.rule, "", said(of.format, event.Server, event.Text))
+				one := r.result(event.Server, rule, "", event.Line())
 				if key := one.Fingerprints[fingerprint]; !met[key] {
 					met[key], all = true, append(all, one)
 				}
@@ -183,11 +182,7 @@ func SARIF(run view.Run) ([]byte, error) {
 
 // eventRules are the rules about what happens to servers in a trial. That a mock does not answer says
 // nothing about a server.
-var eventRules = map[view.EventKind]struct{ rule, format string }{
-	view.Unpinned: {rulePin, "Server %s %s"},
-	view.RugPull:  {ruleDrift, "Server %s changed a tool that it had listed: %s"},
-	view.Ended:    {ruleEnded, "Server %s: %s"},
-}
+var eventRules = map[view.EventKind]string{view.Unpinned: rulePin, view.RugPull: ruleDrift, view.Ended: ruleEnded}
 
 // sarif returns the document for a single run of a tool.
 func (r Report) sarif(tool string, ran sarifInvocation, all []sarifResult) ([]byte, error) {
@@ -215,16 +210,13 @@ const sarifTime = "2006-01-02T15:04:05.000Z"
 
 // resultsOf returns the results for one server.
 func (r Report) resultsOf(s Server) (all []sarifResult) {
-	add := func(id, where, format string, args ...any) {
-		all = append(all, r.result(s, id, where, said(format, args...)))
+	add := func(rule, where, line string) { all = append(all, r.result(s.Name, rule, where, line)) }
+	addEvent := func(rule, where, format string, args ...any) {
+		add(rule, where, view.Event{Server: s.Name, Text: fmt.Sprintf(format, args...)}.Line())
 	}
 	addFindings := func(places []finding.Finding) {
-		for _, m := range places {
-			at := strings.TrimSpace(m.Of + " " + m.Key)
-			if m.At != "" {
-				at += ", " + m.At
-			}
-			add(string(m.Kind), m.Of+"/"+m.Key, "Server %s, %s: %s", s.Name, at, m.Excerpt)
+		for _, f := range places {
+			add(string(f.Kind), f.Of+"/"+f.Key, view.FindingLine(s.Name, f))
 		}
 	}
 	addFindings(s.Findings.Places)
@@ -233,36 +225,36 @@ func (r Report) resultsOf(s Server) (all []sarifResult) {
 	}
 	if s.Pin != nil {
 		for _, d := range s.Pin.Differences {
-			add(rulePin, string(d.Kind)+"/"+d.Key, "Server %s differs from its pin: %s", s.Name, d.String())
+			addEvent(rulePin, string(d.Kind)+"/"+d.Key, "differs from its pin: %s", d)
 		}
 	}
 	for _, d := range s.Drift {
-		add(ruleDrift, string(d.Kind)+"/"+d.Key, "Server %s listed something else a moment later: %s", s.Name, d.String())
+		addEvent(ruleDrift, string(d.Kind)+"/"+d.Key, "listed something else a moment later: %s", d)
 	}
 	if s.Ended != "" {
-		add(ruleEnded, "", "Server %s %s before it was asked to", s.Name, s.Ended)
+		addEvent(ruleEnded, "", "%s before it was asked to", s.Ended)
 	}
 	if s.Noise > 0 {
-		add(ruleNoise, "", "Server %s printed lines to stdout that are no messages", s.Name)
+		addEvent(ruleNoise, "", "printed lines to stdout that are no messages")
 	}
-	for _, act := range notable(s.Did) {
-		add(act.List, act.Which, "Server %s %s %s (%s)", s.Name, act.What, act.Which, act.How)
+	for _, act := range view.Acts(s.Did) {
+		if act.Notable {
+			add(act.List, act.Which, act.Line(s.Name))
+		}
 	}
 	return all
 }
 
-func notable(did *results.Activity) []view.Act {
-	return slices.DeleteFunc(view.Acts(did), func(a view.Act) bool { return !a.Notable })
-}
-
-func (r Report) result(s Server, id, where string, message sarifMessage) sarifResult {
+// result returns what a line says about a server, by a rule.
+func (r Report) result(server, id, where, line string) sarifResult {
 	level := "warning"
 	if i := slices.IndexFunc(rules(), func(u rule) bool { return u.id == id }); i >= 0 {
 		level = rules()[i].level
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{id, s.Name, message.Text}, "\x00")))
-	one := sarifResult{RuleID: id, Level: level, Message: message, Fingerprints: map[string]string{fingerprint: hex.EncodeToString(sum[:16])}}
-	at := sarifLocation{Logical: []sarifLogical{{text.Line(s.Name+"/"+where, maxSaid)}}}
+	said := message(line)
+	sum := sha256.Sum256([]byte(strings.Join([]string{id, server, said.Text}, "\x00")))
+	one := sarifResult{RuleID: id, Level: level, Message: said, Fingerprints: map[string]string{fingerprint: hex.EncodeToString(sum[:16])}}
+	at := sarifLocation{Logical: []sarifLogical{{text.Line(server+"/"+where, maxSaid)}}}
 	at.Physical.Artifact.URI, at.Physical.Region.StartLine = r.file(), 1
 	one.Locations = []sarifLocation{at}
 	return one
@@ -287,16 +279,13 @@ func (r Report) file() string {
 	return out.String()
 }
 
-// maxSaid is the maximum length of a quotation from a server, in columns.
-const maxSaid = 400
+// maxSaid is the maximum length of a message, in columns.
+const maxSaid = 600
 
 // unlinked escapes characters that start a link or a placeholder in a SARIF message.
 var unlinked = strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "{", "{{", "}", "}}")
 
-// said formats a message with untrusted arguments.
-func said(format string, args ...any) sarifMessage {
-	for i, a := range args {
-		args[i] = unlinked.Replace(text.Line(fmt.Sprint(a), maxSaid))
-	}
-	return sarifMessage{fmt.Sprintf(format, args...)}
+// message returns a message with an untrusted text.
+func message(said string) sarifMessage {
+	return sarifMessage{unlinked.Replace(text.Line(said, maxSaid))}
 }

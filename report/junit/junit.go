@@ -114,7 +114,7 @@ func suiteOf(run view.Run) suite {
 	s := suite{
 		Package: name, Name: name, Hostname: unknownHost,
 		Timestamp: r.Timestamp.UTC().Format("2006-01-02T15:04:05"),
-		Time:      milliseconds(r.Summary.DurationMS), Properties: properties(r),
+		Time:      seconds(run.Took()), Properties: properties(r),
 	}
 	texts := budget{left: maxTexts}
 	var before strings.Builder
@@ -125,8 +125,8 @@ func suiteOf(run view.Run) suite {
 		s.Cases = append(s.Cases, taskCase(class, r.Config.RunsPerTest, task, &texts))
 		before.WriteString(string(texts.take(again(task))))
 	}
-	if a := r.Summary.Attacks; a != nil {
-		before.WriteString(view.AttackSentence(*a) + "\n")
+	if line := run.AttackSentence(); line != "" {
+		before.WriteString(line + "\n")
 	}
 	s.SystemOut = content(before.String())
 	for _, m := range r.MetricsByName() {
@@ -212,8 +212,8 @@ func taskCase(class string, planned int, task view.Task, texts *budget) testcase
 			return slices.Index(evidence.Classes(), a.Outcome) - slices.Index(evidence.Classes(), b.Outcome)
 		})
 		message := first.Line()
-		if s := task.Stats; planned > 1 && s != nil && s.PassedRuns < s.TotalRuns {
-			message = fmt.Sprintf("%d of %s did not pass: %s", s.TotalRuns-s.PassedRuns, text.Count(s.TotalRuns, "trial"), message)
+		if not := task.NotPassed(); planned > 1 && not != "" {
+			message = not + ": " + message
 		}
 		return &problem{Type: line(string(first.Outcome)), Message: line(message), Text: texts.take(reported.String())}
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // page is an HTML document of one or more report pages.
@@ -241,7 +240,7 @@ func (s *Server) trialDir(id, task, number string) (at evidence.Dir, within stri
 	if err != nil {
 		return "", "", err
 	}
-	within = trialPath(plan.TrialID{Task: task, Number: n})
+	within = trialPath(evidence.TrialID{Task: task, Number: n})
 	whole := filepath.Join(dir, filepath.FromSlash(within))
 	if _, err := os.Lstat(whole); err != nil {
 		return "", "", missing(err)

@@ -18,7 +18,6 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // maxProgress is the number of bytes read of progress.jsonl, enough for about 400,000
@@ -123,13 +122,13 @@ func (t *tracker) describeLocked(x *runs, run view.ListedRun, now time.Time) vie
 const maxTail = 64 << 10
 
 // trialPath returns the path of a trial in its run's directory.
-func trialPath(id plan.TrialID) string {
+func trialPath(id evidence.TrialID) string {
 	return filepath.ToSlash(string(runner.TrialDir("", id.Task, id.Number)))
 }
 
 // newestCall returns the newest call of a trial without a response among the last frames of each
 // server, or nil. Incomplete lines are skipped.
-func newestCall(x *runs, run string, id plan.TrialID) (newest *view.CallProgress) {
+func newestCall(x *runs, run string, id evidence.TrialID) (newest *view.CallProgress) {
 	names, _ := evidence.Dir(filepath.Join(x.dir, run, trialPath(id))).FrameFiles()
 	for _, name := range names {
 		call := newestIn(x, run, path.Join(trialPath(id), name))

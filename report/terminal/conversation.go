@@ -129,10 +129,10 @@ func (s shown) conversation(c view.Conversation) []byte {
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
 	remarks, events := c.Remarks(), s.selected(slices.DeleteFunc(slices.Clone(c.Events), view.Usual))
 	for _, step := range c.Steps {
-		events = s.until(&out, events, step)
+		events = s.until(&out, events, c.Begins(step))
 		out.WriteString("\n" + s.step(step, remarks))
 	}
-	s.until(&out, events, view.Step{})
+	s.until(&out, events, time.Time{})
 	out.WriteString(s.replies(c))
 	out.WriteString(s.title("final output") + s.text("  ", c.Trial.FinalOutput))
 	out.WriteString(s.section("misreported by the agent", c.Contradicted))
@@ -279,18 +279,8 @@ func (s shown) selected(events []evidence.Event) (some []evidence.Event) {
 	return some
 }
 
-// until writes the events before a step, and returns the others; for the zero Step it
-// writes all. Entries of the transcript have no time, so no event is before them.
-func (s shown) until(out *bytes.Buffer, events []evidence.Event, step view.Step) []evidence.Event {
-	var end time.Time
-	switch {
-	case step.Turn != nil:
-		end = step.Turn.Start
-	case step.Call != nil:
-		end = step.Call.Start
-	case step != (view.Step{}):
-		return events
-	}
+// until writes the events before end, or all if it is zero, and returns the others.
+func (s shown) until(out *bytes.Buffer, events []evidence.Event, end time.Time) []evidence.Event {
 	n := 0
 	for n < len(events) && (end.IsZero() || events[n].Time.Before(end)) {
 		if n == 0 {

@@ -4,24 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 )
 
 const (
 	// maxFailures is the maximum number of failed trials listed.
 	maxFailures = 20
-	// slowest is the number of slowest trials listed, if there are more.
-	slowest = 3
+	// maxSlowest is the number of slowest trials listed, if there are more.
+	maxSlowest = 3
 )
 
 // Ending is the summary at the end of a run.
@@ -35,8 +31,8 @@ type Ending struct {
 // last line.
 func (e Ending) Write(w io.Writer) error {
 	tasks := view.Tasks(e.Run.Results)
-	return writeLines(w, []string{""}, again(tasks), e.failures(tasks, true), ungraded(tasks), events(tasks), lostServers(e.Run.Results.Tasks),
-		e.slowest(), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
+	return writeLines(w, []string{""}, again(tasks), e.failures(tasks, true), ungraded(tasks), events(tasks), view.LostServers(e.Run.Results),
+		slowest(tasks), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
 // WriteShort writes the same with one line per failed trial.
@@ -82,8 +78,8 @@ func writeLines(w io.Writer, blocks ...[]string) error {
 func again(tasks []view.Task) (lines []string) {
 	for _, task := range tasks {
 		for _, trial := range task.Trials {
-			if line := attemptsBefore(trial); line != "" {
-				lines = append(lines, line)
+			if line := trial.AttemptsLine(); line != "" {
+				lines = append(lines, text.Inert(line))
 			}
 		}
 	}
@@ -162,24 +158,18 @@ func bothEnds(said string) string {
 }
 
 // slowest lists the slowest trials.
-func (e Ending) slowest() []string {
-	type timed struct {
-		trial string
-		took  time.Duration
+func slowest(tasks []view.Task) []string {
+	var all []view.Trial
+	for _, task := range tasks {
+		all = append(all, task.Trials...)
 	}
-	var all []timed
-	for _, task := range e.Run.Results.Tasks {
-		for _, run := range task.Runs {
-			all = append(all, timed{fmt.Sprintf("%s/%d", text.Inert(task.TestID), run.RunNumber), run.Took})
-		}
-	}
-	if len(all) <= slowest {
+	if len(all) <= maxSlowest {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
+	slices.SortStableFunc(all, func(a, b view.Trial) int { return cmp.Compare(b.Took, a.Took) })
 	var named []string
-	for _, t := range all[:slowest] {
-		named = append(named, t.trial+" "+view.Clock(t.took))
+	for _, t := range all[:maxSlowest] {
+		named = append(named, text.Inert(t.Name)+" "+view.Clock(t.Took))
 	}
 	return []string{"slowest: " + strings.Join(named, ", ")}
 }
@@ -203,26 +193,6 @@ func (e Ending) places() (lines []string) {
 	return lines
 }
 
-// attemptsBefore describes the earlier attempts at a trial, or returns "" if there were none.
-func attemptsBefore(t view.Trial) string {
-	if len(t.Before) == 0 {
-		return ""
-	}
-	said := func(reason evidence.Reason, message string) string {
-		return strings.TrimPrefix(fmt.Sprintf("%s: %s", reason, text.Inert(text.FirstLine(message))), ": ")
-	}
-	var why, ends []string
-	for _, attempt := range t.Before {
-		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, string(attempt.Outcome))
-	}
-	if why = slices.Compact(why); len(why) == 1 && why[0] == said(t.Reason, t.Message) {
-		why = []string{"for the same reason"}
-	}
-	slices.Sort(ends)
-	return fmt.Sprintf("%s %s after %s that ended as %s: %s",
-		text.Inert(t.Name), t.Outcome, text.Count(len(t.Before), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
-}
-
 // ungraded returns lines about misreported calls that no grader failed.
 func ungraded(tasks []view.Task) (lines []string) {
 	for _, m := range view.Gather(tasks, view.Trial.Misreported) {
@@ -239,31 +209,6 @@ func events(tasks []view.Task) (lines []string) {
 				lines = append(lines, text.Indented(trial.Name+" "+event.Line()))
 			}
 		}
-	}
-	return lines
-}
-
-// lostServers returns lines about shared servers that died, with the trials that were
-// running.
-func lostServers(tasks []results.Task) []string {
-	trials := map[string][]string{}
-	for _, task := range tasks {
-		for _, run := range task.Runs {
-			var shared []evidence.SharedServer
-			for _, attempt := range run.Earlier {
-				shared = append(shared, attempt.Shared...)
-			}
-			for _, s := range append(shared, run.Shared...) {
-				if s.Died != "" {
-					lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
-					trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", task.TestID, run.RunNumber))
-				}
-			}
-		}
-	}
-	var lines []string
-	for _, lost := range slices.Sorted(maps.Keys(trials)) {
-		lines = append(lines, lost+": "+strings.Join(trials[lost], ", "))
 	}
 	return lines
 }

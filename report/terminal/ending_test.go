@@ -25,22 +25,6 @@ func endingOf(tasks ...results.Task) Ending {
 	return Ending{Run: view.Run{Dir: "run", Results: results.Results{Tasks: tasks}}}
 }
 
-// What several attempts ended with is said once.
-func TestAttemptsBefore(t *testing.T) {
-	t.Parallel()
-	r := finished(1, evidence.ClassInfra, "no engine")
-	r.Reason = evidence.ReasonSandbox
-	attempt := results.Attempt{Outcome: evidence.ClassInfra, Reason: evidence.ReasonSandbox, Message: "no engine\nat all"}
-	r.Earlier = []results.Attempt{attempt, attempt}
-	if got, want := attemptsBefore(view.TaskOf(results.Task{TestID: "price", Runs: []results.RunResult{r}}, 1).Trials[0]), "price/1 infra after 2 attempts that ended as infra: for the same reason"; got != want {
-		t.Errorf("%q", got)
-	}
-	r.Outcome, r.Reason, r.Message = evidence.ClassPass, "", ""
-	if got, want := attemptsBefore(view.TaskOf(results.Task{TestID: "price", Runs: []results.RunResult{r}}, 1).Trials[0]), "price/1 pass after 2 attempts that ended as infra: sandbox: no engine"; got != want {
-		t.Errorf("%q", got)
-	}
-}
-
 // Without a message, the outcome of a trial is shown once.
 func TestEpilogueWithoutAWord(t *testing.T) {
 	t.Parallel()
@@ -94,7 +78,7 @@ func TestEpilogueIsBounded(t *testing.T) {
 	if want := fmt.Sprintf("and %d more that did not pass; waza show run lists all trials", 100-maxFailures); lines[len(lines)-1] != want {
 		t.Errorf("%q", lines[len(lines)-1])
 	}
-	if len(e.slowest()) != 1 || len(endingOf(results.Task{Runs: done[:3]}).slowest()) != 0 {
+	if len(slowest(view.Tasks(e.Run.Results))) != 1 || len(slowest(view.Tasks(endingOf(results.Task{Runs: done[:3]}).Run.Results))) != 0 {
 		t.Error("slowest")
 	}
 }

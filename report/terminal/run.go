@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
@@ -19,22 +18,14 @@ import (
 // and of judges, and attacks that escaped a weak sandbox.
 func Run(w io.Writer, r results.Results, width int) error {
 	var out strings.Builder
-	out.WriteString(tableWithin(taskColumns(r), width))
-	out.WriteString(serverTable(r.Servers, width) + remarkLines(r.Servers, width) + evalLine(r.Summary.Statistics, width) + attackTable(r, width))
-	for _, line := range view.SkillLines(r) {
+	servers := view.Servers(r.Servers)
+	out.WriteString(tableWithin(taskColumns(r), width) + serverTable(servers, width) + remarkLines(servers, width))
+	if phrases := view.Reliability(r); phrases != nil {
+		out.WriteString(wrap(phrases, width))
+	}
+	out.WriteString(attackTable(r, width))
+	for _, line := range view.SummaryLines(r) {
 		out.WriteString(line + "\n")
-	}
-	if m := r.Summary.Models; m != nil {
-		out.WriteString(modelsLine(m))
-	}
-	if j := r.Summary.Judge; j != nil {
-		fmt.Fprintf(&out, "judge: %s, %s tokens in, %s out\n", text.Count(j.Answers, "answer"), text.Number(j.InputTokens), text.Number(j.OutputTokens))
-	}
-	for _, label := range view.LabelTexts(r.Labels) {
-		fmt.Fprintf(&out, "label %s\n", label)
-	}
-	if len(r.Config.Weak) > 0 {
-		fmt.Fprintf(&out, "weak sandbox: %s got out, allowed by --allow-weak\n", strings.Join(r.Config.Weak, ", "))
 	}
 	_, err := io.WriteString(w, text.InertLines(out.String()))
 	return err
@@ -63,110 +54,36 @@ func ends(t view.Task) string {
 	return strings.Join(all, ", ")
 }
 
-// evalLine returns one or more lines about the reliability of the tasks.
-func evalLine(s *results.Statistics, width int) string {
-	if s == nil {
-		return ""
-	}
-	k := len(s.PassAtK)
-	said := []string{consistencyText(s.Consistency), fmt.Sprintf("pass@%d %.2f", k, s.PassAtK[k-1])}
-	if k > 1 {
-		said = append(said, fmt.Sprintf("pass^%d %.2f", k, s.PassHatK[k-1]))
-	}
-	for _, e := range []struct {
-		name string
-		of   *results.Estimate
-	}{{"score", s.Score}, {"selection", s.Selection}, {"params", s.Params}} {
-		if e.of != nil {
-			said = append(said, fmt.Sprintf("%s %.2f [%.2f, %.2f]", e.name, e.of.Mean, e.of.Lower, e.of.Upper))
-		}
-	}
-	return wrap(said, width)
-}
-
-// consistencyText lists the counts that are not 0.
-func consistencyText(c results.ConsistencyCounts) string {
-	var said []string
-	for _, kind := range []struct {
-		tasks int
-		name  results.Consistency
-	}{{c.Always, results.Always}, {c.Mixed, results.Mixed}, {c.Never, results.Never}} {
-		if kind.tasks > 0 {
-			said = append(said, fmt.Sprintf("%d %s", kind.tasks, kind.name))
-		}
-	}
-	return "tasks pass: " + strings.Join(said, ", ")
-}
-
 // attackTable returns a line for each attacked task, and one with the rates.
 func attackTable(r results.Results, width int) string {
-	a := r.Summary.Attacks
-	switch {
-	case a == nil && r.Config.NoAttacks:
-		return "attacks were withheld by --no-attacks\n"
-	case a == nil:
-		return ""
+	line := view.AttackLine(r)
+	if line != "" {
+		line += "\n"
 	}
-	table := tableOf(fitted(attackColumns(r), 0, width))
-	return fmt.Sprintf("\n%sattacks: %s; the task itself: %s\n", table, rateText(a.SuccessRate, "succeeded"), rateText(a.BenignRate, "passed"))
+	if rows, all := view.AttackRows(r); all != nil {
+		return "\n" + tableOf(fitted(attackColumns(rows, *all), 0, width)) + line
+	}
+	return line
 }
 
 // attackColumns returns the attacked tasks, how many of their trials passed, and the
 // results of the attacks. Columns without results are omitted.
-func attackColumns(r results.Results) []column {
-	row := func(task string, a *results.Attacks) []string {
-		return []string{task, view.Rate(a.BenignRate), fmt.Sprint(a.Succeeded), fmt.Sprint(a.Resisted), fmt.Sprint(a.NotDelivered), fmt.Sprint(a.Errors)}
+func attackColumns(rows []view.Attacks, all view.Attacks) []column {
+	row := func(a view.Attacks) []string {
+		return []string{a.Task, a.Passed, a.Succeeded, a.Resisted, a.NotDelivered, a.NotDecided}
 	}
-	var rows [][]string
-	for _, t := range r.Tasks {
-		if a := results.AttacksOn(t); a != nil {
-			rows = append(rows, row(t.TestID, a))
-		}
+	var cells [][]string
+	for _, a := range rows {
+		cells = append(cells, row(a))
 	}
-	all := figures(columnsOf([]string{"UNDER ATTACK", "TASK PASSED", "SUCCEEDED", "RESISTED", "NOT DELIVERED", "ERROR"}, rows), 1, 2, 3, 4, 5)
-	columns := slices.Clone(all[:2])
-	for i, total := range row("", r.Summary.Attacks)[2:] {
+	columns := figures(columnsOf([]string{"UNDER ATTACK", "TASK PASSED", "SUCCEEDED", "RESISTED", "NOT DELIVERED", "ERROR"}, cells), 1, 2, 3, 4, 5)
+	shown := slices.Clone(columns[:2])
+	for i, total := range row(all)[2:] {
 		if total != "0" {
-			columns = append(columns, all[2+i])
+			shown = append(shown, columns[2+i])
 		}
 	}
-	return columns
-}
-
-// rateText formats a rate with its interval.
-func rateText(r *results.Rate, did string) string {
-	if r == nil {
-		return "none"
-	}
-	return fmt.Sprintf("%d of %d %s, %s", r.Count, r.Of, did, view.Interval(r.Interval))
-}
-
-// modelsLine returns the line about models.
-func modelsLine(m *results.Models) string {
-	parts := []string{fmt.Sprintf("models: %s", text.Count(m.Requests, "request"))}
-	if m.Failed > 0 {
-		parts[0] += fmt.Sprintf(" (%d failed)", m.Failed)
-	}
-	tokens := text.Number(m.Tokens.Input) + " tokens in"
-	if m.Tokens.Cached > 0 {
-		tokens += fmt.Sprintf(" (%s cached)", text.Number(m.Tokens.Cached))
-	}
-	parts = append(parts, tokens, text.Number(m.Tokens.Output)+" out")
-	if m.Cost != nil {
-		parts = append(parts, view.Dollars(*m.Cost))
-	}
-	if m.MedianFirstTokenMS != nil {
-		parts = append(parts, "first token after "+view.MS(m.MedianFirstTokenMS))
-	}
-	for _, o := range []struct {
-		origin evidence.Origin
-		words  string
-	}{{evidence.OriginOutOfBand, "out of band"}, {evidence.OriginUnknown, "of unknown origin"}} {
-		if calls := m.Origins[o.origin]; calls > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", text.Count(calls, "call"), o.words))
-		}
-	}
-	return strings.Join(parts, ", ") + "\n"
+	return shown
 }
 
 // serverColumns are the columns of the table of servers. If there is not enough space the
@@ -175,13 +92,13 @@ var serverColumns = []string{"SERVER", "CALLS", "ERRORS", "P50", "P95", "RECOVER
 
 // serverTable returns a line for each server. Columns that do not fit in width are omitted,
 // which the header indicates.
-func serverTable(servers []results.ServerCard, width int) string {
+func serverTable(servers []view.Server, width int) string {
 	if len(servers) == 0 {
 		return ""
 	}
 	var rows [][]string
 	for _, s := range servers {
-		rows = append(rows, serverRow(s))
+		rows = append(rows, []string{s.Name, s.Calls, s.Errors, s.Median, s.P95, s.Recovered, s.ValidArgs, s.Tokens, s.Catalog})
 	}
 	all := columnsOf(serverColumns, rows)
 	for i := 1; i < len(all); i++ {
@@ -190,43 +107,16 @@ func serverTable(servers []results.ServerCard, width int) string {
 	return tableWithin(all, width)
 }
 
-func serverRow(s results.ServerCard) []string {
-	return []string{
-		s.Name, text.Number(s.Calls), view.Rate(s.ErrorRate), view.MS(s.MedianDurationMS), view.MS(s.P95DurationMS),
-		view.Rate(s.RecoveryRate), view.Rate(s.ValidityRate), tokens(s), catalog(s),
-	}
-}
-
-func tokens(s results.ServerCard) string {
-	if most := s.Tokens(); most != nil {
-		return "~" + text.Number(*most)
-	}
-	return view.Unknown
-}
-
-// catalog returns the beginning of the catalog's digest if there is only one catalog.
-func catalog(s results.ServerCard) string {
-	switch {
-	case s.RugPulls > 0:
-		return "rug pull"
-	case len(s.Catalogs) == 0:
-		return view.Unknown
-	case len(s.Catalogs) > 1:
-		return fmt.Sprintf("%d kinds", len(s.Catalogs))
-	}
-	return fmt.Sprintf("%.8s", s.Catalogs[0].SHA256)
-}
-
 // maxRemarked is the maximum number of items of a kind in a line about a server.
 const maxRemarked = 3
 
 // remarkLines returns a line for each server that did something to review before trusting
 // it. Lines are shortened to width.
-func remarkLines(servers []results.ServerCard, width int) string {
+func remarkLines(servers []view.Server, width int) string {
 	var out strings.Builder
 	for _, s := range servers {
 		var said []string
-		for _, remark := range view.ServerRemarks(s) {
+		for _, remark := range s.Remarks {
 			said = append(said, noteText(remark))
 		}
 		if len(said) == 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
@@ -79,6 +80,25 @@ func (f Figure) Range() string {
 // Difference is a task that ended differently than in another run.
 type Difference struct{ results.Difference }
 
+// ChangesLine returns how many runs are compared, and how many differences of tasks of each kind there are.
+func ChangesLine(c results.Comparison) string {
+	if len(c.Differences) == 0 {
+		return fmt.Sprintf("%s compared: all tasks ended as in run 1", text.Count(len(c.Runs), "run"))
+	}
+	var kinds []results.Change // differences of a kind are adjacent
+	count := map[results.Change]int{}
+	for _, d := range c.Differences {
+		if count[d.Change]++; count[d.Change] == 1 {
+			kinds = append(kinds, d.Change)
+		}
+	}
+	counts := make([]string, len(kinds))
+	for i, kind := range kinds {
+		counts[i] = fmt.Sprintf("%d %s", count[kind], kind)
+	}
+	return fmt.Sprintf("%s compared: %s", text.Count(len(c.Runs), "run"), strings.Join(counts, ", "))
+}
+
 // Differences returns the views of differences.
 func Differences(all []results.Difference) []Difference {
 	views := make([]Difference, len(all))
@@ -109,13 +129,13 @@ func (d Difference) Range() string {
 }
 
 // Shows returns the finding about a figure, with the difference.
-func (f Figure) Shows() string { return finding(f.Finding, f.By()) }
+func (f Figure) Shows() string { return found(f.Finding, f.By()) }
 
 // Shows returns the finding about a task, with the difference; "" if one run has no counted
 // trial.
-func (d Difference) Shows() string { return finding(d.Finding, d.By()) }
+func (d Difference) Shows() string { return found(d.Finding, d.By()) }
 
-func finding(f results.Finding, by string) string {
+func found(f results.Finding, by string) string {
 	if by == "" {
 		return string(f)
 	}

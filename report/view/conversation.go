@@ -14,7 +14,6 @@ import (
 	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -48,6 +47,18 @@ func (s Step) start() time.Time {
 		return s.Turn.Start
 	}
 	return s.Call.Start
+}
+
+// Begins returns the time of a step: the events before it are shown before it. A step that only the
+// transcript has is not earlier than the agent's start.
+func (c Conversation) Begins(s Step) time.Time {
+	switch {
+	case s.Turn != nil && !s.Turn.Start.IsZero():
+		return s.Turn.Start
+	case s.Call != nil && !s.Call.Start.IsZero():
+		return s.Call.Start
+	}
+	return c.Trial.AgentStart.Add(1)
 }
 
 // Turn is a model call that requested a turn, without its bytes.
@@ -252,15 +263,38 @@ func (t *Turn) Ended() string {
 
 // Tokens returns the tokens of a turn; "" if they are not known.
 func (t *Turn) Tokens() string {
-	u := t.Usage
-	if u == nil {
+	if t.Usage == nil {
 		return ""
 	}
-	in := text.Number(u.Input) + " tokens in"
-	if u.Cached > 0 {
-		in += fmt.Sprintf(" (%s cached)", text.Number(u.Cached))
+	return tokensText(t.Usage.Input, t.Usage.Cached, t.Usage.Output)
+}
+
+// Used is what the models of a trial took, as far as it is known, as in [results.Usage] and [results.Models].
+type Used struct {
+	Input, Output *int64   // tokens; nil if unknown
+	ByAgent       bool     // the agent reports them
+	Cost          *float64 // US dollars; nil if unknown
+}
+
+// Used returns what the trial's models took, as counted by the gateway or, without one, reported by the
+// agent.
+func (c Conversation) Used() (u Used) {
+	if n := c.Narration; !c.Gateway && n != nil && n.Tokens != nil {
+		return Used{Input: &n.Tokens.Reported.Input, Output: &n.Tokens.Reported.Output, ByAgent: true}
 	}
-	return in + ", " + text.Number(u.Output) + " out"
+	var tokens dialect.Usage
+	cost := 0.0
+	for _, step := range c.Steps {
+		if t := step.Turn; t != nil && t.Usage != nil {
+			tokens = tokens.Plus(*t.Usage)
+			u.Input, u.Output = &tokens.Input, &tokens.Output
+		}
+		if t := step.Turn; t != nil && t.Cost != nil {
+			cost += *t.Cost
+			u.Cost = &cost
+		}
+	}
+	return u
 }
 
 // Usual reports whether an event occurs in every trial: health checks of servers, and

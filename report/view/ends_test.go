@@ -97,3 +97,40 @@ func TestFailuresOfAttacks(t *testing.T) {
 		}
 	}
 }
+
+// What several attempts ended with is said once.
+func TestAttemptsLine(t *testing.T) {
+	t.Parallel()
+	attempt := results.Attempt{Outcome: evidence.ClassInfra, Reason: evidence.ReasonSandbox, Message: "no engine\nat all"}
+	r := results.RunResult{RunNumber: 1, Outcome: evidence.ClassInfra, Reason: evidence.ReasonSandbox, Earlier: []results.Attempt{attempt, attempt}}
+	r.Message = "no engine"
+	line := func() string {
+		return TaskOf(results.Task{TestID: "price", Runs: []results.RunResult{r}}, 1).Trials[0].AttemptsLine()
+	}
+	if got, want := line(), "price/1 infra after 2 attempts that ended as infra: for the same reason"; got != want {
+		t.Errorf("%q", got)
+	}
+	r.Outcome, r.Reason, r.Message = evidence.ClassPass, "", ""
+	if got, want := line(), "price/1 pass after 2 attempts that ended as infra: sandbox: no engine"; got != want {
+		t.Errorf("%q", got)
+	}
+}
+
+// Trials that say nothing about the agent are not among those that did not pass.
+func TestBriefEnds(t *testing.T) {
+	t.Parallel()
+	for want, outcomes := range map[string]map[evidence.Class]int{
+		"":                       nil,
+		"2 server_error":         {evidence.ClassServerError: 2},
+		"1 of 4 passed, 2 infra": {evidence.ClassPass: 1, evidence.ClassFail: 2, evidence.ClassTimeout: 1, evidence.ClassInfra: 2},
+		"1,000 of 1,000 passed":  {evidence.ClassPass: 1000},
+	} {
+		var got []string
+		for _, e := range BriefEndsOf(outcomes) {
+			got = append(got, e.Text())
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

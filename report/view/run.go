@@ -89,7 +89,7 @@ func (r Run) Reasons() []string {
 		said = append(said, line+".")
 	}
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
-		said = append(said, AttackSentence(*a))
+		said = append(said, r.AttackSentence())
 	}
 	for _, m := range r.Unmet() {
 		said = append(said, fmt.Sprintf("%s %s.", m.Identifier, Lack(m)))
@@ -110,16 +110,10 @@ func (r Run) Unmet() []results.Measure {
 	return r.Results.Unmet()
 }
 
-// TrialID identifies a trial of the run.
-type TrialID struct {
-	Task   string
-	Number int
-}
-
 // NextFailing returns the next trial in the run's order, wrapping around, that did not pass
 // or was attacked successfully; nil if there is no other.
-func (r Run) NextFailing(task string, number int) *TrialID {
-	var first *TrialID
+func (r Run) NextFailing(task string, number int) *evidence.TrialID {
+	var first *evidence.TrialID
 	behind := false
 	for _, t := range r.Results.Tasks {
 		for _, run := range t.Runs {
@@ -128,9 +122,9 @@ func (r Run) NextFailing(task string, number int) *TrialID {
 				behind = true
 			case run.Outcome == evidence.ClassPass && !run.Attacked():
 			case behind:
-				return &TrialID{t.TestID, run.RunNumber}
+				return &evidence.TrialID{Task: t.TestID, Number: run.RunNumber}
 			case first == nil:
-				first = &TrialID{t.TestID, run.RunNumber}
+				first = &evidence.TrialID{Task: t.TestID, Number: run.RunNumber}
 			}
 		}
 	}
@@ -200,7 +194,7 @@ func (r Run) MissingSentences() (said []string) {
 
 // outcomeSentences returns how the trials ended that count, and that servers broke others.
 func (r Run) outcomeSentences() (said []string) {
-	t := results.Count(r.Results)
+	t := r.Results.Counted()
 	switch {
 	case t.Trials == 0:
 	case t.Passed == t.Trials:
@@ -293,28 +287,30 @@ func (r Run) Line() string {
 	return verdict + ": " + strings.Join(said, "; ")
 }
 
-// PassedTrials returns how many trials passed, as in "2 of 3 trials", of those that count.
-func (r Run) PassedTrials() string {
-	t := results.Count(r.Results)
+// passedTrials returns how many trials passed, as in "2 of 3 trials", of those that count.
+func passedTrials(t results.Counts) string {
 	return fmt.Sprintf("%d of %s", t.Passed, text.Count(t.Trials, "trial"))
 }
 
 // counts returns phrases about how many trials passed, with their tasks.
 func (r Run) counts() []string {
-	t := results.Count(r.Results)
-	var which []string
+	t := r.Results.Counted()
+	did, tasks := passedTrials(t)+" passed", []string{text.Count(t.Tasks, "task")}
+	if t.Passed < t.Trials {
+		did, tasks = fmt.Sprintf("%d of %s did not pass", t.Trials-t.Passed, text.Count(t.Trials, "trial")), nil
+	}
 	if t.Failed > 0 {
-		which = append(which, text.Count(t.Failed, "task")+" failed")
+		tasks = append(tasks, text.Count(t.Failed, "task")+" failed")
 	}
 	if t.Flaky > 0 {
-		which = append(which, fmt.Sprintf("%d flaky", t.Flaky))
+		tasks = append(tasks, fmt.Sprintf("%d flaky", t.Flaky))
 	}
 	var said []string
-	switch {
-	case t.Passed < t.Trials:
-		said = append(said, fmt.Sprintf("%d of %s did not pass (%s)", t.Trials-t.Passed, text.Count(t.Trials, "trial"), strings.Join(which, ", ")))
-	case t.Trials > 0:
-		said = append(said, fmt.Sprintf("%s passed (%s)", r.PassedTrials(), text.Count(t.Tasks, "task")))
+	if len(tasks) > 0 {
+		did += fmt.Sprintf(" (%s)", strings.Join(tasks, ", "))
+	}
+	if t.Trials > 0 {
+		said = append(said, did)
 	}
 	if m := r.Results.Triggers; m != nil {
 		said = append(said, fmt.Sprintf("trigger_accuracy is %.3f", m.Accuracy))

@@ -2,14 +2,51 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/finding"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
+
+// Server is the row of a server's report card, with [Unknown] for unknown figures.
+type Server struct {
+	Name                                                     string // untrusted
+	Calls, Errors, Median, P95, Recovered, ValidArgs, Tokens string
+	Catalog                                                  string // the beginning of its digest, or that there are several
+	Remarks                                                  []Note
+}
+
+// Servers returns the rows of servers.
+func Servers(cards []results.ServerCard) (all []Server) {
+	for _, s := range cards {
+		row := Server{
+			Name: s.Name, Calls: text.Number(s.Calls), Errors: Rate(s.ErrorRate), Median: MS(s.MedianDurationMS), P95: MS(s.P95DurationMS),
+			Recovered: Rate(s.RecoveryRate), ValidArgs: Rate(s.ValidityRate), Tokens: Unknown, Catalog: catalogText(s), Remarks: ServerRemarks(s),
+		}
+		if most := s.Tokens(); most != nil {
+			row.Tokens = "~" + text.Number(*most)
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+func catalogText(s results.ServerCard) string {
+	switch {
+	case s.RugPulls > 0:
+		return string(RugPull)
+	case len(s.Catalogs) == 0:
+		return Unknown
+	case len(s.Catalogs) > 1:
+		return fmt.Sprintf("%d kinds", len(s.Catalogs))
+	}
+	return fmt.Sprintf("%.8s", s.Catalogs[0].SHA256)
+}
 
 // Act is something that a server did apart from responding.
 type Act struct {
@@ -18,6 +55,27 @@ type Act struct {
 	Which   string // object of the action; untrusted
 	How     string
 	Notable bool // to be reviewed before trusting the server
+}
+
+// Text returns the act without its server.
+func (a Act) Text() string {
+	done := a.What + " " + a.Which
+	if a.How != "" {
+		done += ", " + a.How
+	}
+	return done
+}
+
+// Line returns the act of a server with its name.
+func (a Act) Line(server string) string { return fmt.Sprintf("server %q %s", server, a.Text()) }
+
+// FindingLine returns a finding in the texts of a server.
+func FindingLine(server string, f finding.Finding) string {
+	place := strings.TrimSpace(f.Of + " " + f.Key)
+	if f.At != "" {
+		place += ", " + f.At
+	}
+	return fmt.Sprintf("server %q, %s: %s", server, place, f.Excerpt)
 }
 
 // Acts returns the acts of a server. What it starts and writes inside its container is not
@@ -165,4 +223,28 @@ func (e Event) Line() string {
 		return fmt.Sprintf("server %q: %s: %s", e.Server, e.Kind, e.Text)
 	}
 	return fmt.Sprintf("server %q: %s", e.Server, e.Text)
+}
+
+// LostServers returns lines about shared servers that died, with the trials that were running.
+func LostServers(r results.Results) []string {
+	trials := map[string][]string{}
+	for _, task := range Tasks(r) {
+		for _, trial := range task.Trials {
+			var shared []evidence.SharedServer
+			for _, attempt := range trial.Earlier {
+				shared = append(shared, attempt.Shared...)
+			}
+			for _, s := range append(shared, trial.Shared...) {
+				if s.Died != "" {
+					lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
+					trials[lost] = append(trials[lost], trial.Name)
+				}
+			}
+		}
+	}
+	var lines []string
+	for _, lost := range slices.Sorted(maps.Keys(trials)) {
+		lines = append(lines, lost+": "+strings.Join(trials[lost], ", "))
+	}
+	return lines
 }

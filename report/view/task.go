@@ -98,6 +98,33 @@ func (t Task) Ends() []End {
 	return append(all, earlier.withLead("after %d")...)
 }
 
+// EndsOf returns how trials ended, each way with how many, given their number by outcome.
+func EndsOf(outcomes map[evidence.Class]int) (all []End) {
+	for _, class := range evidence.Classes() {
+		if n := outcomes[class]; n > 0 {
+			all = append(all, End{Lead: text.Number(n), Word: string(class), Class: class, State: StateOf(class)})
+		}
+	}
+	return all
+}
+
+// BriefEndsOf returns the same with one end for the trials that count: how many of them passed.
+func BriefEndsOf(outcomes map[evidence.Class]int) (all []End) {
+	counted := 0
+	for _, end := range EndsOf(outcomes) {
+		if end.Class.OfAgent() {
+			counted += outcomes[end.Class]
+		} else {
+			all = append(all, end)
+		}
+	}
+	if counted == 0 {
+		return all
+	}
+	passed := fmt.Sprintf("%s of %s", text.Number(outcomes[evidence.ClassPass]), text.Number(counted))
+	return slices.Insert(all, 0, End{Lead: passed, Word: "passed"})
+}
+
 // endCounts counts ends, sorted by class and word.
 type endCounts struct {
 	ends   []End
@@ -143,6 +170,25 @@ func (t Task) Passed() string {
 	return Share(t.Stats.PassedRuns, t.Stats.TotalRuns)
 }
 
+// PassInterval returns the interval of its pass rate, or [Unknown] if no trial counts.
+func (t Task) PassInterval() string {
+	if t.Stats == nil {
+		return Unknown
+	}
+	return Interval(t.Stats.PassRateCI)
+}
+
+// NotPassed returns how many trials that count did not pass, in words; "" for none.
+func (t Task) NotPassed() string {
+	if t.Stats == nil || t.Stats.PassedRuns == t.Stats.TotalRuns {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s did not pass", t.Stats.TotalRuns-t.Stats.PassedRuns, text.Count(t.Stats.TotalRuns, "trial"))
+}
+
+// IsFlaky reports whether some trials passed and some did not, by first attempts.
+func (t Task) IsFlaky() bool { return t.Stats != nil && t.Stats.Flaky }
+
 // Score returns the mean of its trials' weighted scores, or [Unknown] if no trial counts.
 func (t Task) Score() string {
 	if t.Stats == nil {
@@ -182,16 +228,4 @@ func (t Task) Example() *Trial {
 	}
 	at := slices.IndexFunc(t.Trials, func(trial Trial) bool { return trial.Noted() != "" })
 	return &t.Trials[max(at, 0)]
-}
-
-// AttackSentence returns how the attacks on trials ended.
-func AttackSentence(a results.Attacks) string {
-	said := fmt.Sprintf("Of %s under attack the attack succeeded in %d and was resisted in %d", text.Count(a.Trials, "trial"), a.Succeeded, a.Resisted)
-	if a.NotDelivered > 0 {
-		said += fmt.Sprintf("; in %d it was not delivered", a.NotDelivered)
-	}
-	if a.Errors > 0 {
-		said += fmt.Sprintf("; in %d evidence is missing", a.Errors)
-	}
-	return said + fmt.Sprintf(". The task itself passed in %d of %d.", a.BenignRate.Count, a.BenignRate.Of)
 }

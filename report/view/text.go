@@ -137,22 +137,3 @@ func LabelTexts(labels map[string]json.RawMessage) (all []string) {
 func Lack(m results.Measure) string {
 	return fmt.Sprintf("is %.3f, less than its threshold, %.3f", m.Value, m.Threshold)
 }
-
-// SkillLines returns lines about the effect of skills: overall, and for each task with a
-// difference. It returns nil without a baseline.
-func SkillLines(r results.Results) []string {
-	if r.Baseline == nil {
-		return nil
-	}
-	with, without, adds, tasks := r.Impact()
-	if tasks == 0 {
-		return []string{"skills: no task has a trial both with and without them"}
-	}
-	lines := []string{fmt.Sprintf("skills: tasks pass at %.0f%% with skills, at %.0f%% without (%+.0f points)", 100*with, 100*without, 100*adds)}
-	for _, t := range r.Tasks {
-		if i := t.SkillImpact; i != nil && i.Delta != 0 {
-			lines = append(lines, fmt.Sprintf("  %s: %.0f%% with, %.0f%% without (%+.0f points)", t.TestID, 100*i.WithSkills, 100*i.Baseline, 100*i.Delta))
-		}
-	}
-	return lines
-}

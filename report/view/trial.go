@@ -40,7 +40,7 @@ type Check struct {
 
 func trialOf(task string, r results.RunResult) Trial {
 	t := Trial{
-		RunResult: r, Name: fmt.Sprintf("%s/%d", task, r.RunNumber), Ended: r.Outcome.With(r.Reason), State: StateOf(r.Outcome),
+		RunResult: r, Name: evidence.TrialID{Task: task, Number: r.RunNumber}.String(), Ended: r.Outcome.With(r.Reason), State: StateOf(r.Outcome),
 		Why: WhyOf(r),
 	}
 	if r.Attacked() {
@@ -77,6 +77,26 @@ func attemptText(ended, message string) string {
 
 // Last returns the text of the last attempt, as [Attempt] has it.
 func (t Trial) Last() string { return attemptText(t.Ended, t.Message) }
+
+// AttemptsLine returns how and why earlier attempts ended, or "" if there were none.
+func (t Trial) AttemptsLine() string {
+	if len(t.Before) == 0 {
+		return ""
+	}
+	said := func(reason evidence.Reason, message string) string {
+		return strings.TrimPrefix(fmt.Sprintf("%s: %s", reason, text.FirstLine(message)), ": ")
+	}
+	var why, ends []string
+	for _, attempt := range t.Before {
+		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, string(attempt.Outcome))
+	}
+	if why = slices.Compact(why); len(why) == 1 && why[0] == said(t.Reason, t.Message) {
+		why = []string{"for the same reason"}
+	}
+	slices.Sort(ends)
+	return fmt.Sprintf("%s %s after %s that ended as %s: %s",
+		t.Name, t.Outcome, text.Count(len(t.Before), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
+}
 
 // Passed reports whether the trial passed.
 func (t Trial) Passed() bool { return t.Outcome == evidence.ClassPass }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/waza-isolate/waza/egress"
@@ -139,16 +138,8 @@ func (t *Trial) Links(container sandbox.Layout) []Link {
 	})
 }
 
-// TrialID identifies a trial of a run.
-type TrialID struct {
-	Task   string
-	Number int // starts at 1
-}
-
-func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
-
 // ID returns the trial's id in its run.
-func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
+func (t *Trial) ID() evidence.TrialID { return evidence.TrialID{Task: t.Task, Number: t.Number} }
 
 // GivenFiles returns the files that the containers of the trial are given.
 func (t *Trial) GivenFiles() []File {

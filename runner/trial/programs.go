@@ -55,14 +55,15 @@ func asksPrograms(t *plan.Trial) bool { return len(asksOf(t, evidence.StepProgra
 // runPrograms runs the programs that graders ask for, which see the trial as it would be concluded now. It
 // returns which of them cannot be given what the agent left.
 func runPrograms(ctx context.Context, s *stage, all everything, task string, calls func() (capture.Result, error)) (unfit []failure, err error) {
-	if !asksPrograms(s.plan) {
+	asks := asksOf(s.plan, evidence.StepProgram)
+	if len(asks) == 0 {
 		return nil, nil
 	}
 	p := &programs{
 		backend: s.o.Backend, plan: s.plan, rec: s.log.Recorder, secrets: s.o.Secrets,
 		task: task, trial: all.redacted(conclude(all), s.log.Recorder), captured: calls,
 	}
-	err = p.runAll(ctx, asksOf(s.plan, evidence.StepProgram))
+	err = p.runAll(ctx, asks)
 	return p.unfit, err
 }
 

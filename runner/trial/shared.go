@@ -221,7 +221,7 @@ func (i *instance) die(why string) {
 	i.mu.Unlock()
 	var names []string
 	for _, user := range users {
-		names = append(names, fmt.Sprintf("%s/%d", user.plan.Task, user.plan.Number))
+		names = append(names, user.plan.ID().String())
 	}
 	slices.Sort(names)
 	i.Event(evidence.Event{
