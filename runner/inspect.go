@@ -43,8 +43,8 @@ type Inspection struct {
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
-	// Try returns further exercises for what a server lists; may be nil.
-	Try       func(server string, listed catalog.Catalog) []inspection.Exercise
+	// Try returns the next exercises for what a server lists and has answered, and none at the end; may be nil.
+	Try       func(server string, listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise
 	AllowWeak []string // attacks that may get out of the sandbox
 	// Resolved receives the lock with packages that it lacked, if there are any; may be nil.
 	Resolved func(*images.Lock)
@@ -169,7 +169,9 @@ func (i *inspector) inspectAll(ctx context.Context, backend sandbox.Backend) err
 		i.Host.Say("inspecting " + s.Name)
 		o := trial.InspectOptions{Watch: i.Watch, Patience: i.Patience, Exercises: i.Exercises, Secrets: i.Host.Secrets, Weak: weak}
 		if i.Try != nil {
-			o.Try = func(listed catalog.Catalog) []inspection.Exercise { return i.Try(s.Name, listed) }
+			o.Try = func(listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise {
+				return i.Try(s.Name, listed, answered)
+			}
 		}
 		found, err := inspectOne(ctx, backend, t, evidence.Dir(filepath.Join(i.Dir, s.Name)), o)
 		if err != nil {

@@ -610,12 +610,12 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 		ID: runner.NewID("init " + b.name), Eval: e, Servers: slices.Sorted(maps.Keys(b.servers)), Source: "waza init", Isolated: true, Watch: watchTime, Patience: defaultPatience,
 		AllowWeak: b.allowWeak, Host: b.host(normal, false),
 		Resolved: func(lock *images.Lock) { b.lock = lock },
-		Try: func(server string, listed catalog.Catalog) (all []inspection.Exercise) {
-			config := e.Config.MCPServers[server]
-			tries[server] = scaffold.Tries(listed, reachesOut(config))
-			for _, try := range tries[server] {
+		Try: func(server string, listed catalog.Catalog, answered []inspection.Answered) (all []inspection.Exercise) {
+			next := scaffold.Tries(listed, reachesOut(e.Config.MCPServers[server]), answersTo(tries[server], answered))
+			for _, try := range next {
 				all = append(all, inspection.Exercise{What: inspection.Call, Name: try.Tool, Arguments: try.Arguments})
 			}
+			tries[server] = append(tries[server], next...)
 			return all
 		},
 	}
@@ -632,11 +632,7 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 		if found.Failed != "" {
 			return nil, &exitError{exitInfra, fmt.Errorf("server %q: %s; its evidence is in %s", found.Name, found.Failed, filepath.Join(q.Dir, found.Evidence))}
 		}
-		var answers []scaffold.Answer
-		for i, try := range tries[found.Name] {
-			answers = append(answers, scaffold.Answer{Try: try, Outcome: found.Answers[i].Outcome, Raw: found.Answers[i].Answer})
-		}
-		tasks := scaffold.Choose(answers)
+		tasks := scaffold.Choose(answersTo(tries[found.Name], found.Answers))
 		tools := found.Catalog.Of(catalog.Tools).Entries
 		b.printStatus(fmt.Sprintf("%s lists %s; %s written", found.Name, text.Count(len(tools), "tool"), text.Count(len(tasks), "task")))
 		b.printIdle(tools, tasks, reachesOut(e.Config.MCPServers[found.Name]))
@@ -648,12 +644,20 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	return servers, nil
 }
 
+// answersTo returns what came of tries.
+func answersTo(tries []scaffold.Try, answered []inspection.Answered) (all []scaffold.Answer) {
+	for i, a := range answered {
+		all = append(all, scaffold.Answer{Try: tries[i], Outcome: a.Outcome, Raw: a.Answer})
+	}
+	return all
+}
+
 // printIdle prints which tools have no task, and why, and which tasks have to be completed.
 func (b *newEval) printIdle(tools []catalog.Entry, tasks []scaffold.Task, reachesOut bool) {
 	why := map[string][]string{} // tools by reason
 	for _, tool := range tools {
 		if !slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Tool == tool.Key }) {
-			reason := cmp.Or(scaffold.Omitted(tool, reachesOut), "another tool of its kind has one")
+			reason := cmp.Or(scaffold.Omitted(tool, reachesOut), "others of its kind have one")
 			why[reason] = append(why[reason], text.Inert(tool.Key))
 		}
 	}
