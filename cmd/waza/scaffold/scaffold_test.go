@@ -193,7 +193,7 @@ func TestTries(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, try := range Tries(c, true, nil) {
+	for _, try := range Tries(c, "", true, nil) {
 		if try.Tool != "status" {
 			t.Errorf("%s is called of a server that reaches out", try.Tool)
 		}
@@ -204,7 +204,7 @@ func TestTries(t *testing.T) {
 func rounds(c catalog.Catalog, texts map[string]string) (calls []string) {
 	var made []Answer
 	for {
-		next := Tries(c, false, made)
+		next := Tries(c, "", false, made)
 		if len(next) == 0 {
 			return calls
 		}

@@ -51,8 +51,9 @@ var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 // of earlier ones; none at the end. At first the tools that read are called, and once more where the
 // answers give them other arguments, as an id in a list; then those that write, and calls that have to be
 // refused. Of a server whose calls may reach something outside, only tools that say that they only read
-// are called, and none with arguments that it has to refuse.
-func Tries(c catalog.Catalog, reachesOut bool, made []Answer) []Try {
+// are called, and none with arguments that it has to refuse. With the name of a tool, only that one is
+// called besides tools that read.
+func Tries(c catalog.Catalog, only string, reachesOut bool, made []Answer) []Try {
 	var reads, writes, errors []Try
 	earlier := fieldsOf(made)
 	for _, e := range c.Of(catalog.Tools).Entries {
@@ -61,6 +62,7 @@ func Tries(c catalog.Catalog, reachesOut bool, made []Answer) []Try {
 			continue
 		}
 		hint := string(jsontext.Member(e.Member("annotations"), "readOnlyHint"))
+		onlyReads := hint == "true" || hint == "" && readsByName(e.Key)
 		try := Try{Tool: e.Key, Does: does(e)}
 		var ok bool
 		if try.Arguments, try.Guesses, ok = arguments(e.Key, schema, earlier); !ok {
@@ -68,20 +70,20 @@ func Tries(c catalog.Catalog, reachesOut bool, made []Answer) []Try {
 		}
 		switch {
 		case !ok || reachesOut && hint != "true":
-		case hint == "true" || hint == "" && readsByName(e.Key):
+		case onlyReads:
 			try.Kind = Read
 			reads = append(reads, try)
-		default:
+		case only == "" || only == e.Key:
 			try.Kind = Write
 			writes = append(writes, try)
 		}
-		if len(required(schema)) > 0 && !reachesOut {
+		if len(required(schema)) > 0 && !reachesOut && only == "" {
 			errors = append(errors, Try{Kind: Error, Tool: e.Key, Arguments: json.RawMessage("{}"), Does: try.Does})
 		}
 	}
 	first := func(all []Try) []Try {
 		slices.SortStableFunc(all, func(a, b Try) int {
-			return cmp.Or(len(Unwritten(a.Arguments))-len(Unwritten(b.Arguments)), a.Guesses-b.Guesses)
+			return cmp.Or(rank(b.Tool == only)-rank(a.Tool == only), len(Unwritten(a.Arguments))-len(Unwritten(b.Arguments)), a.Guesses-b.Guesses)
 		})
 		return all[:min(len(all), maxTries)]
 	}
@@ -103,6 +105,14 @@ func Tries(c catalog.Catalog, reachesOut bool, made []Answer) []Try {
 		return nil
 	}
 	return slices.Concat(first(writes), first(errors))
+}
+
+// rank returns 1 for true.
+func rank(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // does returns the first sentence of what a tool says that it does, as a request; only its name where the
@@ -226,6 +236,16 @@ func Choose(answers []Answer) (tasks []Task) {
 		}
 	}
 	return tasks
+}
+
+// ChooseFor returns the task that answers of one tool are good for.
+func ChooseFor(tool string, answers []Answer) (Task, bool) {
+	answers = slices.DeleteFunc(slices.Clone(answers), func(a Answer) bool { return a.Tool != tool || a.Kind == Error })
+	tasks := Choose(answers)
+	if len(tasks) == 0 {
+		return Task{}, false
+	}
+	return tasks[0], true
 }
 
 // maxReads is how many tasks there are for tools that read.
