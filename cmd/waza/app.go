@@ -122,7 +122,14 @@ func (s *state) main(ctx context.Context) int {
 	defer func() { s.workflow.end(s.stderr.out) }()
 	out := newStdout(s.stdout)
 	s.stdout = out
-	err := s.app().Run(ctx, spelled(s.args))
+	app := s.app()
+	if last := len(s.args) - 1; last > 0 && s.args[last] == completionFlag {
+		if values, ok := completions(app, s.args[1:last]); ok {
+			_, err := fmt.Fprintln(s.stdout, strings.Join(values, "\n"))
+			return s.end(&exitError{exitOK, errors.Join(err, out.plain.Close())})
+		}
+	}
+	err := app.Run(ctx, spelled(s.args))
 	out.failed = cmp.Or(out.failed, out.plain.Close())
 	if out.failed != nil { // the caller did not get the result
 		s.printError(fmt.Errorf("the output is incomplete: %w", out.failed))
@@ -230,6 +237,7 @@ func (s *state) app() *cli.Command {
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden, c.Usage = false, "Print a script with which a shell completes commands and flags"
 			c.Action = noSubcommand
+			withBareBash(c)
 			c.Description = "For bash, put `source <(waza completion bash)` into ~/.bashrc, and for zsh the same with zsh into ~/.zshrc. " +
 				"For fish, write what it prints to ~/.config/fish/completions/waza.fish."
 		},
