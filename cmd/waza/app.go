@@ -459,29 +459,3 @@ func (s *state) styleOf(w io.Writer) terminal.Style {
 	_, isTerminal := terminalOf(w)
 	return terminal.StyleFor(isTerminal, s.lookup)
 }
-
-// setHelp sets how the flag library prints help: for a terminal of that many columns, or for 80 if
-// there is none; with the name of a flag that may be repeated only once; and of the command, even if
-// --help follows an argument, which the library takes for a subcommand's name.
-func setHelp(columns int) {
-	const names, least = 36, 40
-	columns = max(cmp.Or(columns, 80), names+least)
-	flag, show := cli.FlagStringer, cli.ShowCommandHelp
-	cli.ShowCommandHelp = func(ctx context.Context, c *cli.Command, name string) error {
-		switch above := c.Lineage()[1:]; {
-		case c.Command(name) != nil:
-			return show(ctx, c, name)
-		case len(above) > 0:
-			return show(ctx, above[0], c.Name)
-		}
-		return noCommand(ctx, c)
-	}
-	cli.FlagStringer = func(f cli.Flag) string {
-		name, does, _ := strings.Cut(flag(f), "\t")
-		name, _, _ = strings.Cut(name, " [ ")
-		return name + "\t" + strings.Join(text.Wrap(does, columns-names), "\n   \t")
-	}
-	cli.HelpPrinter = func(w io.Writer, layout string, of any) {
-		cli.HelpPrinterCustom(w, layout, of, map[string]any{"wrapAt": func() int { return columns }})
-	}
-}
