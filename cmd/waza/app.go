@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -336,9 +337,17 @@ func flagNames(command *cli.Command) (names []string) {
 func versionCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "Print the version",
+		Flags: []cli.Flag{formatFlag(formatDefault, formatJSON)},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
 				return err
+			}
+			if formatOf(c) == formatJSON {
+				return s.printValue(struct {
+					Version string `json:"version"`
+					Commit  string `json:"commit,omitempty"`
+					Go      string `json:"go"`
+				}{s.version, commit(), runtime.Version()})
 			}
 			_, err := fmt.Fprintln(s.stdout, "waza", s.version)
 			return err
