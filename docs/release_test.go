@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/files"
 )
@@ -32,7 +34,7 @@ func TestActions(t *testing.T) {
 	uses := regexp.MustCompile(`(?m)uses: *(\S+)(.*)`)
 	pinned := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40}$`)
 	found := 0
-	for _, pattern := range []string{".github/workflows/*.yml", "cmd/waza/scaffold/templates/*.yml", "setup-waza/*.yml", "docs/*.md", "docs/howto/*.md", "README.md"} {
+	for _, pattern := range []string{".github/workflows/*.yml", "cmd/waza/scaffold/templates/*.yml", "setup-waza/*.yml", "action.yml", "docs/*.md", "docs/howto/*.md", "README.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -103,6 +105,44 @@ func TestSetupWaza(t *testing.T) {
 	} {
 		if said, path, err := install(sums); err == nil || path != "" || !strings.Contains(said, want) {
 			t.Errorf("%v, path %q\n%s", err, path, said)
+		}
+	}
+}
+
+// TestAction runs what the action at the root runs after the installation, with a waza that says what it is
+// given.
+func TestAction(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "action.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var action struct {
+		Runs struct {
+			Steps []struct {
+				ID, Run string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &action); err != nil || len(action.Runs.Steps) != 2 || action.Runs.Steps[1].ID != "run" {
+		t.Fatalf("%v, %+v", err, action)
+	}
+	bin := t.TempDir()
+	put(t, filepath.Join(bin, "waza"), "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 1\n")
+	if err := os.Chmod(filepath.Join(bin, "waza"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[[2]string]string{
+		{"", ""}:                                 "",
+		{"evals/my eval.yaml", "--trials 3 --q"}: "<--trials><3><--q><evals/my eval.yaml>",
+	} {
+		temp := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), "bash", "-e", "-o", "pipefail", "-c", action.Runs.Steps[1].Run)
+		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "RUNNER_TEMP=" + temp, "EVAL=" + given[0], "ARGS=" + given[1]}
+		out, err := cmd.CombinedOutput()
+		said, _ := os.ReadFile(filepath.Join(temp, "waza-comment.md"))
+		if cmd.ProcessState.ExitCode() != 1 || string(said) != "<run><--run-dir><"+temp+"/waza-run><--format><github-comment>"+want {
+			t.Errorf("%q: %v, %s; comment %s", given, err, out, said)
 		}
 	}
 }

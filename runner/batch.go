@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -121,6 +122,9 @@ func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
 			return nil, err
 		}
 		jobs = append(jobs, j)
+		if v.Model != "" && j.Eval.Config.Executor == evidence.ExecutorScript {
+			return nil, mistake("--model %s has no effect on executor script, which plays the tasks' scripts; name an agent that asks a model with --executor, or leave out --model", v.Model)
+		}
 		if j.Request.NoSkills || !b.Paired && !j.Eval.Baseline {
 			continue
 		}

@@ -43,8 +43,8 @@ type Inspection struct {
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
-	// Try returns further exercises for what a server lists; may be nil.
-	Try       func(server string, listed catalog.Catalog) []inspection.Exercise
+	// Try returns the next exercises for what a server lists and has answered, and none at the end; may be nil.
+	Try       func(server string, listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise
 	AllowWeak []string // attacks that may get out of the sandbox
 	// Resolved receives the lock with packages that it lacked, if there are any; may be nil.
 	Resolved func(*images.Lock)
@@ -56,8 +56,10 @@ type Inspection struct {
 type inspector struct {
 	Inspection
 	lock   *images.Lock // content of the lock file
+	filled *images.Lock // lock with packages that it lacked
 	plans  []*plan.Trial
 	report inspection.Report
+	absent map[string]error // why packages or images of servers cannot be had, by server
 }
 
 // Inspect starts the servers one after another, reads their catalogs, and writes a report on
@@ -65,7 +67,7 @@ type inspector struct {
 // one without an end time was not written. The error may also be that a server cannot be
 // pinned. Failures of servers are in the report.
 func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
-	i := &inspector{Inspection: q}
+	i := &inspector{Inspection: q, absent: map[string]error{}}
 	if err := i.plan(ctx); err != nil {
 		return inspection.Report{}, err
 	}
@@ -97,6 +99,7 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 	if i.lock, err = ReadLock(i.Eval); err != nil {
 		return err
 	}
+	i.filled = i.lock
 	i.plans, err = plan.PlanInspections(i.Eval, i.Servers, plan.Choices{
 		Run: i.ID, Pull: i.Pull, Lookup: i.Host.Lookup, Secrets: i.Host.Secrets, Lock: i.lock, Platform: defaultPlatform(), Omit: []string{i.Dir}, Output: i.Host.Output,
 	})
@@ -133,30 +136,48 @@ func (i *inspector) local() *plan.Trial {
 }
 
 // setUp installs packages, gets all images, and certifies the kind of sandbox that the
-// servers run in.
+// servers run in. Servers whose packages or images cannot be had are left out, unless none is left.
 func (i *inspector) setUp(ctx context.Context, backend sandbox.Backend) error {
-	then := "for this inspection alone"
-	if i.Pin || i.Resolved != nil {
-		then = keptInLock
-	}
-	err := install(ctx, backend, i.plans, i.lock, then, i.Host.Say, func(entries []images.Entry) (*images.Lock, error) {
-		lock := i.lock.Fill(entries)
-		if i.Resolved != nil {
-			i.Resolved(lock)
+	if err := i.prepare(ctx, backend, i.plans); err != nil {
+		for _, t := range i.plans {
+			if ctx.Err() != nil || len(i.plans) == 1 {
+				return err
+			}
+			if alone := i.prepare(ctx, backend, []*plan.Trial{t}); alone != nil {
+				i.absent[t.Servers[0].Name] = alone
+			}
 		}
-		return lock, nil
-	})
-	if err != nil {
-		return err
+		if len(i.absent) == len(i.plans) {
+			return err
+		}
 	}
 	attackable, ok := backend.(selftest.Backend)
-	if err := backend.Prepare(ctx, plan.Specs(i.plans), i.Host.Say); err != nil || !ok {
-		return err
+	if !ok {
+		return nil
 	}
 	i.report.Engine = attackable.Describe()
 	certificate, err := Certify(ctx, attackable, i.ID, i.local().Kind(), i.Host.Certificates.Of(i.Host.Build()), i.AllowWeak, i.Host.Say)
 	i.report.Certificate = inspection.CertificateOf(certificate)
 	return err
+}
+
+// prepare installs the packages of servers, and gets their images.
+func (i *inspector) prepare(ctx context.Context, backend sandbox.Backend, plans []*plan.Trial) error {
+	then := "for this inspection alone"
+	if i.Pin || i.Resolved != nil {
+		then = keptInLock
+	}
+	err := install(ctx, backend, plans, i.filled, then, i.Host.Say, func(entries []images.Entry) (*images.Lock, error) {
+		i.filled = i.filled.Fill(entries)
+		if i.Resolved != nil {
+			i.Resolved(i.filled)
+		}
+		return i.filled, nil
+	})
+	if err != nil {
+		return err
+	}
+	return backend.Prepare(ctx, plan.Specs(plans), i.Host.Say)
 }
 
 func (i *inspector) inspectAll(ctx context.Context, backend sandbox.Backend) error {
@@ -166,10 +187,18 @@ func (i *inspector) inspectAll(ctx context.Context, backend sandbox.Backend) err
 	}
 	for _, t := range i.plans {
 		s := t.Servers[0]
+		if why := i.absent[s.Name]; why != nil {
+			i.report.Servers = append(i.report.Servers, inspection.Server{
+				Name: s.Name, Config: s.Config, Transport: s.Transport, Failed: why.Error(), Catalog: catalog.Catalog{Lists: []catalog.List{}},
+			})
+			continue
+		}
 		i.Host.Say("inspecting " + s.Name)
 		o := trial.InspectOptions{Watch: i.Watch, Patience: i.Patience, Exercises: i.Exercises, Secrets: i.Host.Secrets, Weak: weak}
 		if i.Try != nil {
-			o.Try = func(listed catalog.Catalog) []inspection.Exercise { return i.Try(s.Name, listed) }
+			o.Try = func(listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise {
+				return i.Try(s.Name, listed, answered)
+			}
 		}
 		found, err := inspectOne(ctx, backend, t, evidence.Dir(filepath.Join(i.Dir, s.Name)), o)
 		if err != nil {

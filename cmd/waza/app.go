@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -122,7 +123,14 @@ func (s *state) main(ctx context.Context) int {
 	defer func() { s.workflow.end(s.stderr.out) }()
 	out := newStdout(s.stdout)
 	s.stdout = out
-	err := s.app().Run(ctx, spelled(s.args))
+	app := s.app()
+	if last := len(s.args) - 1; last > 0 && s.args[last] == completionFlag {
+		if values, ok := completions(app, s.args[1:last]); ok {
+			_, err := fmt.Fprintln(s.stdout, strings.Join(values, "\n"))
+			return s.end(&exitError{exitOK, errors.Join(err, out.plain.Close())})
+		}
+	}
+	err := app.Run(ctx, spelled(s.args))
 	out.failed = cmp.Or(out.failed, out.plain.Close())
 	if out.failed != nil { // the caller did not get the result
 		s.printError(fmt.Errorf("the output is incomplete: %w", out.failed))
@@ -230,6 +238,7 @@ func (s *state) app() *cli.Command {
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden, c.Usage = false, "Print a script with which a shell completes commands and flags"
 			c.Action = noSubcommand
+			withBareBash(c)
 			c.Description = "For bash, put `source <(waza completion bash)` into ~/.bashrc, and for zsh the same with zsh into ~/.zshrc. " +
 				"For fish, write what it prints to ~/.config/fish/completions/waza.fish."
 		},
@@ -328,9 +337,17 @@ func flagNames(command *cli.Command) (names []string) {
 func versionCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "Print the version",
+		Flags: []cli.Flag{formatFlag(formatDefault, formatJSON)},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
 				return err
+			}
+			if formatOf(c) == formatJSON {
+				return s.printValue(struct {
+					Version string `json:"version"`
+					Commit  string `json:"commit,omitempty"`
+					Go      string `json:"go"`
+				}{s.version, commit(), runtime.Version()})
 			}
 			_, err := fmt.Fprintln(s.stdout, "waza", s.version)
 			return err
@@ -450,30 +467,4 @@ func (s *state) say(lines string) {
 func (s *state) styleOf(w io.Writer) terminal.Style {
 	_, isTerminal := terminalOf(w)
 	return terminal.StyleFor(isTerminal, s.lookup)
-}
-
-// setHelp sets how the flag library prints help: for a terminal of that many columns, or for 80 if
-// there is none; with the name of a flag that may be repeated only once; and of the command, even if
-// --help follows an argument, which the library takes for a subcommand's name.
-func setHelp(columns int) {
-	const names, least = 36, 40
-	columns = max(cmp.Or(columns, 80), names+least)
-	flag, show := cli.FlagStringer, cli.ShowCommandHelp
-	cli.ShowCommandHelp = func(ctx context.Context, c *cli.Command, name string) error {
-		switch above := c.Lineage()[1:]; {
-		case c.Command(name) != nil:
-			return show(ctx, c, name)
-		case len(above) > 0:
-			return show(ctx, above[0], c.Name)
-		}
-		return noCommand(ctx, c)
-	}
-	cli.FlagStringer = func(f cli.Flag) string {
-		name, does, _ := strings.Cut(flag(f), "\t")
-		name, _, _ = strings.Cut(name, " [ ")
-		return name + "\t" + strings.Join(text.Wrap(does, columns-names), "\n   \t")
-	}
-	cli.HelpPrinter = func(w io.Writer, layout string, of any) {
-		cli.HelpPrinterCustom(w, layout, of, map[string]any{"wrapAt": func() int { return columns }})
-	}
 }

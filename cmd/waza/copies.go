@@ -40,7 +40,7 @@ type copied struct{ file, to string }
 
 func exportFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "reporter", Usage: "Also write a report: json:FILE or junit:FILE, as `KIND:FILE` (repeatable)"},
+		&cli.StringSliceFlag{Name: "reporter", Usage: "Also write a report, as `KIND:FILE` (json:FILE or junit:FILE; repeatable)"},
 		&cli.StringFlag{Name: "output-dir", Action: mustBeDir("output-dir"), Aliases: []string{"d"}, Usage: "Also write results.json to `DIR`/SKILL/MODEL.json"},
 		&cli.StringFlag{Name: "transcript-dir", Action: mustBeDir("transcript-dir"), Usage: "Also write each trial's transcript to a JSON file in `DIR`"},
 		&cli.BoolFlag{Name: "session-log", Usage: "Also write a log of events, one JSON object a line, to --session-dir", Hidden: true},

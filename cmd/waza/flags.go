@@ -70,7 +70,7 @@ func pullFlag(requires string) cli.Flag {
 
 // offlineFlag returns the flag that keeps a command from fetching, by [reach].
 func offlineFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "offline", Usage: "Fetch nothing: name all images, packages and repositories that are missing, and exit with code 2"}
+	return &cli.BoolFlag{Name: "offline", Usage: "Fetch nothing; name all images, packages and repositories that are missing, and exit with code 2"}
 }
 
 // reach is the Before of commands with [offlineFlag].

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,7 +113,11 @@ func TestOutputFiles(t *testing.T) {
 
 // TestCompletion checks what a shell is told that completes a command line.
 func TestCompletion(t *testing.T) {
-	for line, want := range map[string]string{"run --isol": "--isolate:", "images": "prune:"} {
+	for line, want := range map[string]string{
+		"run --isol": "--isolate:", "images": "prune:", "run --executor": "\nclaude\n", "gate --format": "default\njson\n", "run --on": "docker\nkubernetes\n",
+		"grade": "latest\n", "compare latest": "latest\n", "gate latest --against": "latest\n",
+		"run ../../examples/mcp-eval/eval.yaml --task": "\nreserve\n",
+	} {
 		s, stdout, stderr := testState(append(strings.Fields(line), "--generate-shell-completion")...)
 		if code := s.main(t.Context()); code != exitOK || !strings.Contains(stdout.String(), want) {
 			t.Errorf("%q: exit code %d, %s%s; want %s", line, code, stdout, stderr, want)
@@ -121,6 +126,16 @@ func TestCompletion(t *testing.T) {
 	s, stdout, _ := testState("completion", "bash")
 	if code := s.main(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "complete ") {
 		t.Errorf("exit code %d, %s", code, stdout)
+	}
+	bare := stdout.String() + `
+waza() { printf '%s\n' "$*" claude codex; }
+COMP_WORDS=(waza run --executor cl) COMP_CWORD=3
+__waza_bash_autocomplete
+echo "${COMPREPLY[@]}"
+`
+	out, err := exec.CommandContext(t.Context(), "bash", "--norc", "-c", bare).CombinedOutput()
+	if err != nil || string(out) != "claude\n" {
+		t.Errorf("in a shell without bash-completion: %q, %v", out, err)
 	}
 }
 

@@ -31,7 +31,7 @@ type foundFile struct {
 }
 
 func allowEnvFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "allow-env", Usage: "Let a file that was found, not named, give away the variable `NAME` of your environment (repeatable)", Action: func(_ context.Context, _ *cli.Command, names []string) error {
+	return &cli.StringSliceFlag{Name: "allow-env", Usage: "Give variable `NAME` to a file that was not named (of your environment, to one that was found; repeatable)", Action: func(_ context.Context, _ *cli.Command, names []string) error {
 		for _, name := range names {
 			if !mcpconfig.IsVariable(name) {
 				return usage("--allow-env: %q is not the name of a variable", text.Inert(name))

@@ -30,8 +30,11 @@ func gateCommand(s *state) *cli.Command {
 			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if c.NArg() != 1 || c.String("against") == "" {
+			if c.NArg() != 1 {
 				return usage("gate takes one run, and with --against the run to compare it with; see waza gate --help")
+			}
+			if c.String("against") == "" {
+				return usage("gate compares two runs: say which one %[1]s must not be worse than, as in waza gate %[1]s --against RUN; the directories in %[2]s are runs", text.ShellWord(c.Args().First()), runsDir)
 			}
 			gate := results.Gate{AllowFlaky: c.Bool("allow-flaky")}
 			if c.IsSet("max-drop") {

@@ -375,12 +375,12 @@ func certificateCache() selftest.Cache {
 func mcpFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "mcp", OnlyOnce: true,
-		Usage: "Add the MCP servers of a client's configuration `FILE`, such as mcp.json, to the eval's",
+		Usage: "Add the MCP servers of a client's `FILE` (such as mcp.json) to the eval's",
 	}
 }
 
 func egressFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "egress", Usage: "Let a server reach a host outside: `NAME=HOST`, such as tracker=api.example.com:443 (repeatable)"}
+	return &cli.StringSliceFlag{Name: "egress", Usage: "Let a server reach a host, as `NAME=HOST` (such as tracker=api.example.com:443; repeatable)"}
 }
 
 // readOverlay reads the file of --mcp and prints notes on the parts that are ignored. It

@@ -37,12 +37,12 @@ func imagesCommand(s *state) *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "List built images, and the agents that images can be built for",
-				Flags: []cli.Flag{baseFlag},
+				Flags: []cli.Flag{baseFlag, formatFlag(formatDefault, formatJSON)},
 				Action: func(ctx context.Context, c *cli.Command) error {
 					if err := takes(c, 0, 0, "no arguments"); err != nil {
 						return err
 					}
-					return listImages(ctx, s, c.String("base"))
+					return listImages(ctx, s, c.String("base"), formatOf(c))
 				},
 			},
 			{
@@ -112,7 +112,16 @@ func agentImages(base string) ([]images.Image, error) {
 	return all, nil
 }
 
-func listImages(ctx context.Context, s *state, base string) error {
+// listedImage is an image in a list.
+type listedImage struct {
+	Kind    string `json:"kind"`
+	Image   string `json:"image"`
+	Size    int64  `json:"size_bytes,omitempty"`
+	State   string `json:"state"`
+	Content string `json:"content"`
+}
+
+func listImages(ctx context.Context, s *state, base string, f format) error {
 	agents, err := agentImages(base)
 	if err != nil {
 		return err
@@ -121,16 +130,26 @@ func listImages(ctx context.Context, s *state, base string) error {
 	if err != nil {
 		return withExitCode(err)
 	}
-	out := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "KIND\tIMAGE\tSIZE\tSTATE\tCONTENT")
+	all := []listedImage{}
 	for _, i := range stored {
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", i.Kind, i.Ref, units.HumanSize(float64(i.Size)), stateOf(i), contentOf(i))
+		all = append(all, listedImage{i.Kind, i.Ref, i.Size, stateOf(i), contentOf(i)})
 	}
 	for _, i := range agents {
-		there := slices.ContainsFunc(stored, func(s containers.Stored) bool { return s.Ref == i.Tag() })
-		if !there {
-			fmt.Fprintf(out, "agent\t%s\t-\tnot built\t%s, %s\n", i.Tag(), i.Agent.Name, i)
+		if !slices.ContainsFunc(stored, func(s containers.Stored) bool { return s.Ref == i.Tag() }) {
+			all = append(all, listedImage{Kind: "agent", Image: i.Tag(), State: "not built", Content: fmt.Sprintf("%s, %s", i.Agent.Name, i)})
 		}
+	}
+	if f == formatJSON {
+		return s.printValue(all)
+	}
+	out := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "KIND\tIMAGE\tSIZE\tSTATE\tCONTENT")
+	for _, i := range all {
+		size := "-"
+		if i.Size > 0 {
+			size = units.HumanSize(float64(i.Size))
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", i.Kind, i.Image, size, i.State, i.Content)
 	}
 	return out.Flush()
 }

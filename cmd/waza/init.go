@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -30,7 +29,6 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -87,6 +85,7 @@ type newEval struct {
 	egress    []string
 
 	detected   *foundFile // nil if the user named the server
+	unnamed    bool       // the server has the name of its directory
 	servers    map[string]json.RawMessage
 	dockerfile []byte // nil for none
 	secrets    map[string]string
@@ -231,6 +230,11 @@ func (b *newEval) setSource(dir string, command []string) error {
 	if err != nil {
 		return err
 	}
+	if manifests := images.Manifests(os.DirFS(dir)); len(command) == 0 && len(manifests) == 1 && manifests[0].Recipe == images.ByNode && !isFile(filepath.Join(dir, "Dockerfile")) {
+		if err := images.CheckStart(os.DirFS(dir)); err != nil {
+			return usage("%s: %w", text.Inert(dir), err)
+		}
+	}
 	config, dockerfile, err := scaffold.OfSource(os.DirFS(dir), from, command, nil)
 	if err != nil {
 		return usage("%s: %w", dir, err)
@@ -242,6 +246,7 @@ func (b *newEval) setSource(dir string, command []string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
+	b.unnamed = b.name == ""
 	return b.setServer(filepath.Base(abs), config)
 }
 
@@ -526,16 +531,39 @@ func (b *newEval) writeWorkflow(write func(string, []byte) error) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	if isFile(filepath.Join(b.dir, name)) && !b.force {
-		b.printStatus(filepath.Join(b.dir, name) + " exists already and is not changed")
+	if exists := filepath.Join(b.dir, name); isFile(exists) && !b.force {
+		said := exists + " exists already and is not changed"
+		if data, err := files.Read(exists, strictyaml.MaxBytes); err == nil && !strings.Contains(string(data), filepath.ToSlash(at)) {
+			said += "; it does not run this eval: add " + text.ShellWord(filepath.ToSlash(at)) + " to what it runs"
+		}
+		b.printStatus(said)
 		return nil
 	}
-	content, err := workflowOf(filepath.ToSlash(at), b.version, commit()).File()
+	workflow := workflowOf(filepath.ToSlash(at), b.version, commit())
+	workflow.Branch = branchOf(root)
+	content, err := workflow.File()
 	if err != nil {
 		return err
 	}
 	return write(name, content)
 }
+
+// branchOf returns the branch that a repository's workflow runs on: that of its remote, or the current
+// one, or main.
+func branchOf(root string) string {
+	for _, name := range []string{"refs/remotes/origin/HEAD", "HEAD"} {
+		data, err := files.Read(filepath.Join(root, ".git", filepath.FromSlash(name)), strictyaml.MaxBytes)
+		ref, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "ref: refs/")
+		ref = strings.TrimPrefix(strings.TrimPrefix(ref, "heads/"), "remotes/origin/")
+		if err == nil && ok && branchName.MatchString(ref) {
+			return ref
+		}
+	}
+	return "main"
+}
+
+// branchName matches names of branches that mean themselves as patterns of GitHub.
+var branchName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
 
 // newestRelease is what a build that is no release has its workflows install.
 const newestRelease = "v0.1.0"
@@ -577,9 +605,6 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// watchTime is how long each server is observed after it has answered.
-const watchTime = 200 * time.Millisecond
-
 // skill returns the name of the skill in the eval's directory, or "".
 func (b *newEval) skill() string {
 	data, err := files.Read(filepath.Join(b.dir, frontmatter.SkillFile), strictyaml.MaxBytes)
@@ -596,7 +621,8 @@ func (b *newEval) skill() string {
 	return skill.Name
 }
 
-// inspect starts each server alone in a container and tries some of its tools.
+// inspect starts each server alone in a container and tries some of its tools. Of several servers, those
+// that cannot be inspected are left out of the eval.
 func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	e, err := eval.OfServers(filepath.Join(b.dir, "eval.yaml"), b.servers)
 	if err != nil {
@@ -605,42 +631,34 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	if err := e.Allow(b.egress); err != nil {
 		return nil, usage("%w", err)
 	}
-	tries := map[string][]scaffold.Try{}
-	q := runner.Inspection{
-		ID: runner.NewID("init " + b.name), Eval: e, Servers: slices.Sorted(maps.Keys(b.servers)), Source: "waza init", Isolated: true, Watch: watchTime, Patience: defaultPatience,
-		AllowWeak: b.allowWeak, Host: b.host(normal, false),
-		Resolved: func(lock *images.Lock) { b.lock = lock },
-		Try: func(server string, listed catalog.Catalog) (all []inspection.Exercise) {
-			config := e.Config.MCPServers[server]
-			tries[server] = scaffold.Tries(listed, reachesOut(config))
-			for _, try := range tries[server] {
-				all = append(all, inspection.Exercise{What: inspection.Call, Name: try.Tool, Arguments: try.Arguments})
-			}
-			return all
-		},
-	}
-	q.Dir = filepath.Join(".waza", "inspections", q.ID)
-	for _, value := range b.secrets {
-		q.Host.Secrets.Add(value)
-	}
-	report, err := runner.Inspect(ctx, q)
+	all, err := b.try(ctx, "init "+b.name, e, "", func(q *runner.Inspection) {
+		q.AllowWeak, q.Resolved = b.allowWeak, func(lock *images.Lock) { b.lock = lock }
+		for _, value := range b.secrets {
+			q.Host.Secrets.Add(value)
+		}
+	})
 	if err != nil {
-		return nil, withExitCode(err)
+		return nil, err
 	}
 	var servers []scaffold.Server
-	for _, found := range report.Servers {
-		if found.Failed != "" {
-			return nil, &exitError{exitInfra, fmt.Errorf("server %q: %s; its evidence is in %s", found.Name, found.Failed, filepath.Join(q.Dir, found.Evidence))}
+	var failed []error
+	for _, found := range all {
+		config := e.Config.MCPServers[found.Name]
+		if found.failed != nil {
+			failed = append(failed, found.failed)
+			continue
 		}
-		var answers []scaffold.Answer
-		for i, try := range tries[found.Name] {
-			answers = append(answers, scaffold.Answer{Try: try, Outcome: found.Answers[i].Outcome, Raw: found.Answers[i].Answer})
-		}
-		tasks := scaffold.Choose(answers)
-		tools := found.Catalog.Of(catalog.Tools).Entries
-		b.printStatus(fmt.Sprintf("%s lists %s; %s written", found.Name, text.Count(len(tools), "tool"), text.Count(len(tasks), "task")))
-		b.printIdle(tools, tasks, reachesOut(e.Config.MCPServers[found.Name]))
-		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
+		tasks := scaffold.Choose(found.answers)
+		name := b.serverName(found)
+		b.printStatus(fmt.Sprintf("%s lists %s; %s written", name, text.Count(len(found.tools), "tool"), text.Count(len(tasks), "task")))
+		b.printIdle(found.tools, tasks, reachesOut(config))
+		servers = append(servers, scaffold.Server{Name: name, Config: b.servers[found.Name], Egress: config.Egress, Tasks: tasks})
+	}
+	if len(servers) == 0 {
+		return nil, failed[0]
+	}
+	for _, why := range failed {
+		b.printStatus(fmt.Sprintf("the eval is without %s", why))
 	}
 	if !slices.ContainsFunc(servers, func(s scaffold.Server) bool { return len(s.Tasks) > 0 }) {
 		b.printStatus("the task starts only lists tools, and fails until you replace CHANGE ME in it")
@@ -648,12 +666,25 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	return servers, nil
 }
 
+// serverName returns the name of a server in the eval: where only its directory gave it one, that
+// which the server says, which then is the eval's too.
+func (b *newEval) serverName(found tried) string {
+	name := serverName(found.says)
+	if !b.unnamed || name == "server" || strings.Trim(strings.ReplaceAll(name, "server", ""), "-") == "mcp" {
+		return found.Name
+	}
+	if b.name == found.Name {
+		b.name = name
+	}
+	return name
+}
+
 // printIdle prints which tools have no task, and why, and which tasks have to be completed.
 func (b *newEval) printIdle(tools []catalog.Entry, tasks []scaffold.Task, reachesOut bool) {
 	why := map[string][]string{} // tools by reason
 	for _, tool := range tools {
 		if !slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Tool == tool.Key }) {
-			reason := cmp.Or(scaffold.Omitted(tool, reachesOut), "another tool of its kind has one")
+			reason := cmp.Or(scaffold.Omitted(tool, reachesOut), "others of its kind have one")
 			why[reason] = append(why[reason], text.Inert(tool.Key))
 		}
 	}
@@ -669,9 +700,6 @@ func (b *newEval) printIdle(tools []catalog.Entry, tasks []scaffold.Task, reache
 
 // mostIdle is how many tools without a task are named.
 const mostIdle = 8
-
-// reachesOut reports whether calls of a server may change something outside of its container.
-func reachesOut(s *mcpconfig.Server) bool { return s.URL != "" || len(s.Egress) > 0 }
 
 // firstRun runs the eval, and prints what to do next.
 func (b *newEval) firstRun(ctx context.Context) error {

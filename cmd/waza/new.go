@@ -14,11 +14,13 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/cmd/waza/scaffold"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
 )
 
 // newCommand is waza new.
@@ -31,14 +33,15 @@ func newCommand(s *state) *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name: "task", Usage: "Add a task to an eval", ArgsUsage: "NAME",
-				Description: "Writes a task file with places marked CHANGE ME. The task fails until they are replaced.",
+				Description: "Writes a task file with places marked CHANGE ME. The task fails until they are replaced. With --tool " +
+					"and without --args, starts the server in a container, calls the tool, and asserts what it answers, as init does.",
 				Flags: []cli.Flag{
 					evalFlag,
 					&cli.StringFlag{Name: "server", Usage: "Use the server called `NAME`", DefaultText: "the eval's, if it has only one"},
 					&cli.StringFlag{Name: "tool", Usage: "Call `TOOL` of the server"},
 					&cli.StringFlag{Name: "args", Value: "{}", Usage: "Arguments for --tool, as a `JSON` object"},
 				},
-				Action: func(ctx context.Context, c *cli.Command) error { return newTask(s, c) },
+				Action: func(ctx context.Context, c *cli.Command) error { return newTask(ctx, s, c) },
 			},
 			{
 				Name: "server", Usage: "Add an MCP server to an eval", ArgsUsage: "NAME URL | NAME -- COMMAND [ARGS]",
@@ -152,7 +155,39 @@ func saveEval(s *state, a *evalEdit, at strictyaml.Path, content []byte) error {
 	return err
 }
 
-func newTask(s *state, c *cli.Command) error {
+// triedTask returns the task that a call of a tool is good for, or nil if the server cannot be tried.
+func triedTask(ctx context.Context, s *state, a *evalEdit, id, server, tool string) ([]byte, error) {
+	var servers map[string]json.RawMessage
+	a.doc.DecodeAt(&servers, "config", "mcp_servers")
+	e, err := eval.OfServers(a.path, map[string]json.RawMessage{server: servers[server]})
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	all, err := s.try(ctx, "new task "+id, e, tool, func(*runner.Inspection) {})
+	switch {
+	case ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+	case all[0].failed != nil:
+		err = all[0].failed
+	default:
+		var listed []string
+		for _, t := range all[0].tools {
+			listed = append(listed, t.Key)
+		}
+		if !slices.Contains(listed, tool) {
+			return nil, usage("server %q lists no tool %q; %s", server, text.Inert(tool), strictyaml.Suggest(tool, listed))
+		}
+		if task, ok := scaffold.ChooseFor(tool, all[0].answers); ok {
+			return task.File(id, server)
+		}
+		err = fmt.Errorf("waza does not call %s: it may change something outside, or no arguments fit its schema", tool)
+	}
+	s.printStatus(fmt.Sprintf("the task has places to fill in, for the server could not be tried: %v", err))
+	return nil, nil
+}
+
+func newTask(ctx context.Context, s *state, c *cli.Command) error {
 	name, err := newName(c, 1)
 	if err != nil {
 		return err
@@ -176,9 +211,18 @@ func newTask(s *state, c *cli.Command) error {
 	if json.Unmarshal(args, &object) != nil || object == nil {
 		return usage(`--args must be a JSON object, such as {"path": "/data"}`)
 	}
-	content, err := scaffold.NewTask(name, server, tool, args)
-	if err != nil {
-		return err
+	var content []byte
+	if tool != "" && !c.IsSet("args") {
+		ctx, stop := interruptible(ctx, s.stderr)
+		defer stop()
+		if content, err = triedTask(ctx, s, a, name, server, tool); err != nil {
+			return err
+		}
+	}
+	if content == nil {
+		if content, err = scaffold.NewTask(name, server, tool, args); err != nil {
+			return err
+		}
 	}
 	dir, globs := "tasks", []string{}
 	a.doc.DecodeAt(&globs, "tasks")

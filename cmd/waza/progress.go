@@ -199,11 +199,13 @@ func (s *screen) cleanLocked(p []byte) []byte {
 	return s.cleaned.Bytes()
 }
 
-// draws reports whether lines can be drawn anew, and returns the style of text.
+// draws reports whether lines can be drawn anew, which a log of CI keeps each time, and returns the style
+// of text.
 func (s *screen) draws(lookup func(string) (string, bool)) (bool, terminal.Style) {
 	_, isTerminal := terminalOf(s.out)
 	kind, _ := lookup("TERM")
-	return isTerminal && kind != "dumb", terminal.StyleFor(isTerminal, lookup)
+	inCI, _ := lookup("CI")
+	return isTerminal && kind != "dumb" && (inCI == "" || inCI == "false"), terminal.StyleFor(isTerminal, lookup)
 }
 
 // work shows, until end is called, what takes long and its current step: on a terminal as a line that is

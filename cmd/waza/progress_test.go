@@ -102,15 +102,16 @@ func TestLiveView(t *testing.T) {
 func TestNoLiveView(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		term     string
+		term, ci string
 		loudness verbosity
 		want     string
 	}{
-		"dumb":  {"dumb", normal, "pass        price/1  0ms\nfail        price/2  0ms  why\n"},
-		"quiet": {"xterm", quiet, "fail        price/2  0ms  why\n"},
+		"dumb":  {"dumb", "", normal, "pass        price/1  0ms\nfail        price/2  0ms  why\n"},
+		"in CI": {"xterm", "true", normal, "pass        price/1  0ms\nfail        price/2  0ms  why\n"},
+		"quiet": {"xterm", "false", quiet, "fail        price/2  0ms  why\n"},
 	} {
 		pty := termtest.Open(t, 60, 10)
-		p := newProgress(t.Context(), &screen{out: pty.File}, environment("TERM", test.term, "NO_COLOR", "1"), test.loudness, 2, 2)
+		p := newProgress(t.Context(), &screen{out: pty.File}, environment("TERM", test.term, "CI", test.ci, "NO_COLOR", "1"), test.loudness, 2, 2)
 		p.update(came("price", 1, evidence.PhaseStart))
 		p.update(over("price", 1, evidence.ClassPass, ""))
 		p.update(over("price", 2, evidence.ClassFail, "why"))

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/frontmatter"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -48,6 +49,9 @@ func evalsNamed(name string) ([]string, error) {
 	}
 	if name == "" {
 		return evalsOf(project)
+	}
+	if filepath.Base(name) == frontmatter.SkillFile {
+		name = filepath.Dir(name)
 	}
 	info, err := os.Stat(name)
 	if err == nil && !info.IsDir() || isYAML(name) {
@@ -118,7 +122,7 @@ func discover(c *cli.Command, dir string) ([]string, error) {
 		case entry.IsDir():
 		case entry.Name() == project.EvalFile():
 			all = append(all, path)
-		case entry.Name() == "SKILL.md":
+		case entry.Name() == frontmatter.SkillFile:
 			skills = append(skills, filepath.Dir(path))
 		}
 		return nil

@@ -27,9 +27,10 @@ type InspectOptions struct {
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
-	Try       func(listed catalog.Catalog) []inspection.Exercise // returns further exercises for what the server lists; may be nil
-	Secrets   *secret.Set
-	Weak      []string // see [Options]
+	// Try returns the next exercises for what the server lists and has answered, and none at the end; may be nil.
+	Try     func(listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise
+	Secrets *secret.Set
+	Weak    []string // see [Options]
 }
 
 // Inspect starts the server of a plan of [plan.PlanInspections], reads its catalog and makes
@@ -109,12 +110,17 @@ func (l *serverInspection) inspect(ctx context.Context, all *everything, log obs
 func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session) {
 	o := l.clean().ask(ctx, q, l.Patience)
 	l.found.Catalog = o
-	exercises := l.Exercises
-	if l.Try != nil {
-		exercises = append(slices.Clone(exercises), l.Try(o)...)
-	}
-	for _, e := range exercises {
-		l.found.Answers = append(l.found.Answers, l.exercise(ctx, q, e))
+	next := l.Exercises
+	for {
+		for _, e := range next {
+			l.found.Answers = append(l.found.Answers, l.exercise(ctx, q, e))
+		}
+		if l.Try == nil || ctx.Err() != nil {
+			break
+		}
+		if next = l.Try(o, l.found.Answers[len(l.Exercises):]); len(next) == 0 {
+			break
+		}
 	}
 	watched, cancel := context.WithTimeout(ctx, l.Watch)
 	defer cancel()

@@ -1,7 +1,9 @@
 package scaffold
 
 import (
+	"cmp"
 	"encoding/json"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,17 +20,26 @@ const maxSchemaDepth = 8
 const maxSchemaSteps = 1000
 
 // arguments returns arguments that fit a tool's input schema: those that it requires, and no
-// others. It is false where none can be made up, such as for a pattern.
-func arguments(schema []byte) (json.RawMessage, bool) {
-	made, ok := (&maker{root: schema}).object(schema, 0)
+// others. Those that the schema gives no value for are taken from earlier answers, where these name
+// such a thing; guesses counts those that were made up. It is false where none can be made up, such
+// as for a pattern.
+func arguments(tool string, schema []byte, earlier []field) (args json.RawMessage, guesses int, ok bool) {
+	m := &maker{root: schema, tool: tool, earlier: earlier}
+	made, ok := m.object(schema, 0)
 	if !ok {
-		return nil, false
+		return nil, 0, false
+	}
+	for raw := range jsontext.Elements(jsontext.Member(schema, "examples")) {
+		if example, whole := jsontext.Decode(raw).(map[string]any); whole {
+			made, m.guesses = example, 0
+			break
+		}
 	}
 	data, err := json.Marshal(made)
 	if err != nil || !isHarmless(string(data)) {
-		return nil, false
+		return nil, 0, false
 	}
-	return data, true
+	return data, m.guesses, true
 }
 
 // placeholders returns an object with what a schema requires, as places for a person to fill in. It is
@@ -61,10 +72,13 @@ func isHarmless(s string) bool {
 	return len(s) <= maxArguments && !strings.Contains(s, "{{") && !strings.Contains(s, "${") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// maker makes values that fit schemas of one document.
+// maker makes values that fit schemas of one document, for the arguments of a tool.
 type maker struct {
-	root  []byte
-	steps int
+	root    []byte
+	tool    string
+	earlier []field
+	steps   int
+	guesses int // values that were made up
 }
 
 func (m *maker) object(schema []byte, depth int) (map[string]any, bool) {
@@ -85,15 +99,27 @@ func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 	if m.steps++; depth > maxSchemaDepth || m.steps > maxSchemaSteps {
 		return nil, false
 	}
-	for _, key := range []string{"const", "default"} {
-		if raw := jsontext.Member(schema, key); raw != nil && string(raw) != "null" {
-			return jsontext.Decode(raw), true
-		}
+	if raw := jsontext.Member(schema, "const"); raw != nil {
+		return jsontext.Decode(raw), true
 	}
-	for _, key := range []string{"examples", "enum"} {
-		for raw := range jsontext.Elements(jsontext.Member(schema, key)) {
-			return jsontext.Decode(raw), true
-		}
+	for raw := range jsontext.Elements(jsontext.Member(schema, "enum")) {
+		return jsontext.Decode(raw), true
+	}
+	kind := kindOf(schema)
+	if value, ok := find(m.earlier, m.tool, name, kind); ok {
+		return value, true
+	}
+	if raw := jsontext.Member(schema, "default"); raw != nil && string(raw) != "null" {
+		return jsontext.Decode(raw), true
+	}
+	for raw := range jsontext.Elements(jsontext.Member(schema, "examples")) {
+		return jsontext.Decode(raw), true
+	}
+	if raw := jsontext.Member(schema, "example"); raw != nil { // of OpenAPI
+		return jsontext.Decode(raw), true
+	}
+	if value, ok := exampleIn(jsontext.Text(jsontext.Member(schema, "description")), kind); ok {
+		return value, true
 	}
 	if ref := jsontext.Word(jsontext.Member(schema, "$ref")); ref != "" {
 		return m.value(m.at(ref), name, depth+1)
@@ -105,8 +131,9 @@ func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 			}
 		}
 	}
-	switch kindOf(schema) {
+	switch kind {
 	case "integer", "number":
+		m.guesses++
 		return number(schema), true
 	case "boolean":
 		return false, true
@@ -126,7 +153,40 @@ func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 	case "null":
 		return nil, false
 	}
+	m.guesses++
 	return textFor(schema, name)
+}
+
+// exampleWord matches an example in a description: SKU such as BRG-6204; e.g. "main"; (default: 10).
+var exampleWord = regexp.MustCompile(`(?i)(?:\b(?:such as|e\.g\.,?|for example,?|for instance,?|examples?:|defaults? to|default:)\s*|\blike )(?:"([^"]+)"|'([^']+)'|` + "`([^`]+)`" + `|([A-Za-z0-9][^\s"'` + "`" + `,;()]*))`)
+
+// exampleIn returns the first value of a type that a description gives as an example.
+func exampleIn(description, kind string) (any, bool) {
+	for _, found := range exampleWord.FindAllStringSubmatch(description, -1) {
+		word := cmp.Or(found[1], found[2], found[3], strings.TrimRight(found[4], ".:!?"))
+		if strings.HasPrefix(strings.ToLower(found[0]), "like ") && word == strings.TrimRight(found[4], ".:!?") && !strings.ContainsAny(word, "0123456789") {
+			continue // "like the others"
+		}
+		if value, ok := typed(word, kind); ok {
+			return value, true
+		}
+	}
+	return nil, false
+}
+
+// typed returns a word as a value of a schema's type.
+func typed(word, kind string) (any, bool) {
+	switch kind {
+	case "integer", "number":
+		n, err := strconv.ParseFloat(word, 64)
+		return json.Number(word), err == nil && (kind == "number" || n == math.Trunc(n))
+	case "boolean":
+		b, err := strconv.ParseBool(word)
+		return b, err == nil
+	case "string", "":
+		return word, isHarmless(word)
+	}
+	return nil, false
 }
 
 // at follows a reference within the document.
@@ -191,6 +251,12 @@ func named(format, name string) string {
 		return "example.com"
 	case "ipv4":
 		return "192.0.2.1"
+	case "ipv6":
+		return "2001:db8::1"
+	case "duration":
+		return "PT1H"
+	case "byte":
+		return "aGVsbG8="
 	}
 	for _, known := range []struct {
 		parts []string

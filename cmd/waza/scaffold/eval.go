@@ -98,10 +98,7 @@ func (e Eval) Files() ([]File, error) {
 				id = s.Name + "-" + id
 			}
 			id = strings.Trim(id[:min(len(id), 60)], "._-")
-			content, fails := fill("task.yaml", struct {
-				ID, Server string
-				Task
-			}{id, s.Name, t})
+			content, fails := t.File(id, s.Name)
 			files, err = append(files, File{path.Join("tasks", id+".yaml"), content}), errors.Join(err, fails)
 		}
 	}
@@ -110,6 +107,14 @@ func (e Eval) Files() ([]File, error) {
 		files, err = append(files, File{"tasks/starts.yaml", content}), errors.Join(err, fails)
 	}
 	return files, err
+}
+
+// File returns the task of an id as a file.
+func (t Task) File(id, server string) ([]byte, error) {
+	return fill("task.yaml", struct {
+		ID, Server string
+		Task
+	}{id, server, t})
 }
 
 // changeMe matches the mark of a place that is left to be written. Names have no space in it.

@@ -209,6 +209,7 @@ const WorkflowPath = ".github/workflows/waza.yml"
 // Workflow is a GitHub workflow that runs an eval on pull requests.
 type Workflow struct {
 	Eval    string // path in the repository
+	Branch  string // whose pushes it runs on too
 	Release string // of waza, such as v0.1.0
 	Commit  string // of the release; empty if it is not known
 }

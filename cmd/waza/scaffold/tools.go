@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/yamltext"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/finding"
 )
 
 // Kind is a kind of task.
@@ -29,10 +31,15 @@ type Try struct {
 	Kind      Kind
 	Tool      string
 	Arguments json.RawMessage
+	Guesses   int    // how many of the arguments were made up
+	Does      string // what the tool says that it does; empty if it cannot stand in a prompt
 }
 
-// maxTries is how many calls are tried of each kind until one does.
-const maxTries = 6
+// maxTries is how many tools of each kind are called.
+const maxTries = 12
+
+// maxRounds is how often a tool that reads is called with other arguments, which earlier answers gave.
+const maxRounds = 3
 
 // madeUp stands for arguments that cannot be made up, in calls that a person has to complete.
 const madeUp = "CHANGE ME"
@@ -40,38 +47,100 @@ const madeUp = "CHANGE ME"
 // toolName matches names of tools that can stand in prompts, scripts and names of files.
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
-// Tries returns calls that are worth trying on a server that lists a catalog: some of each kind.
-// Of a server whose calls may reach something outside, only tools that say that they only read are
-// called, and none with arguments that it has to refuse.
-func Tries(c catalog.Catalog, reachesOut bool) []Try {
+// Tries returns the next calls that are worth trying on a server that lists a catalog, given what came
+// of earlier ones; none at the end. At first the tools that read are called, and once more where the
+// answers give them other arguments, as an id in a list; then those that write, and calls that have to be
+// refused. Of a server whose calls may reach something outside, only tools that say that they only read
+// are called, and none with arguments that it has to refuse. With the name of a tool, only that one is
+// called besides tools that read.
+func Tries(c catalog.Catalog, only string, reachesOut bool, made []Answer) []Try {
 	var reads, writes, errors []Try
+	earlier := fieldsOf(made)
 	for _, e := range c.Of(catalog.Tools).Entries {
 		schema := e.Member("inputSchema")
 		if !toolName.MatchString(e.Key) {
 			continue
 		}
 		hint := string(jsontext.Member(e.Member("annotations"), "readOnlyHint"))
-		args, ok := arguments(schema)
-		if !ok {
-			args, ok = placeholders(schema)
+		onlyReads := hint == "true" || hint == "" && readsByName(e.Key)
+		try := Try{Tool: e.Key, Does: does(e)}
+		var ok bool
+		if try.Arguments, try.Guesses, ok = arguments(e.Key, schema, earlier); !ok {
+			try.Arguments, ok = placeholders(schema)
 		}
 		switch {
 		case !ok || reachesOut && hint != "true":
-		case hint == "true" || hint == "" && readsByName(e.Key):
-			reads = append(reads, Try{Read, e.Key, args})
-		default:
-			writes = append(writes, Try{Write, e.Key, args})
+		case onlyReads:
+			try.Kind = Read
+			reads = append(reads, try)
+		case only == "" || only == e.Key:
+			try.Kind = Write
+			writes = append(writes, try)
 		}
-		if len(required(schema)) > 0 && !reachesOut {
-			errors = append(errors, Try{Error, e.Key, json.RawMessage("{}")})
+		if len(required(schema)) > 0 && !reachesOut && only == "" {
+			errors = append(errors, Try{Kind: Error, Tool: e.Key, Arguments: json.RawMessage("{}"), Does: try.Does})
 		}
 	}
 	first := func(all []Try) []Try {
-		slices.SortStableFunc(all, func(a, b Try) int { return len(Unwritten(a.Arguments)) - len(Unwritten(b.Arguments)) })
+		slices.SortStableFunc(all, func(a, b Try) int {
+			return cmp.Or(rank(b.Tool == only)-rank(a.Tool == only), len(Unwritten(a.Arguments))-len(Unwritten(b.Arguments)), a.Guesses-b.Guesses)
+		})
 		return all[:min(len(all), maxTries)]
 	}
-	return slices.Concat(first(reads), first(reads), first(writes), first(errors)) // reads twice, to see what stays
+	reads = slices.DeleteFunc(first(reads), func(t Try) bool {
+		tried := 0
+		for _, a := range made {
+			if a.Tool == t.Tool && a.Kind == t.Kind {
+				if tried++; string(a.Arguments) == string(t.Arguments) {
+					return true
+				}
+			}
+		}
+		return tried >= 2*maxRounds
+	})
+	switch {
+	case len(reads) > 0:
+		return slices.Concat(reads, reads) // twice, to see what stays
+	case slices.ContainsFunc(made, func(a Answer) bool { return a.Kind != Read }):
+		return nil
+	}
+	return slices.Concat(first(writes), first(errors))
 }
+
+// rank returns 1 for true.
+func rank(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// does returns the first sentence of what a tool says that it does, as a request; only its name where the
+// description has a passage that a person should review first.
+func does(tool catalog.Entry) string {
+	said := strings.TrimSpace(jsontext.Text(tool.Member("description")))
+	said, _, _ = strings.Cut(said, "\n")
+	if at := sentenceEnd.FindStringIndex(said); at != nil {
+		said = said[:at[0]+1]
+	}
+	said = strings.TrimRight(strings.TrimSpace(said), ".:")
+	instructs := len(finding.InResult("tool", tool.Key, tool.Member("description")).Places) > 0
+	if said == "" || len(said) > maxDoes || !isHarmless(said) || instructs {
+		said = strings.Join(words(tool.Key), " ")
+	}
+	verb, rest, _ := strings.Cut(said, " ")
+	if strings.HasSuffix(verb, "s") { // Finds a part: find a part
+		verb = singular(verb)
+	}
+	said = strings.TrimSpace(verb + " " + rest)
+	return strings.ToUpper(said[:1]) + said[1:]
+}
+
+// sentenceEnd matches the end of a sentence, but not that of e.g.
+var sentenceEnd = regexp.MustCompile(`[a-z0-9)"'][.!?]( [A-Z]|$)`)
+
+// maxDoes is how long what a tool does may be in a prompt.
+const maxDoes = 160
 
 // readsByName reports whether a tool is called like one that only reads, where it says nothing.
 func readsByName(tool string) bool {
@@ -122,28 +191,38 @@ type Answer struct {
 	Raw     json.RawMessage // a result or an error, as the server wrote it
 }
 
-// Choose returns the tasks that answers are good for: one for the tools that read, one for those that
-// write, and one for a call that was refused. None is passed by a tool that answers something else,
-// fails, or is gone: where no answer is sure to be right, a person has to complete the task, and a
+// Choose returns the tasks that answers are good for: one for each tool that reads, one for the tools
+// that write, of which the first may have changed what the others answer, and one for a call that was
+// refused. None is passed by a tool that answers something else, fails, or is gone: where no answer is
+// sure to be right, a person has to complete the task, of which there is one of each kind at most, and a
 // refusal, which a broken tool may give too, goes with a call that is answered.
 func Choose(answers []Answer) (tasks []Task) {
 	var sure []Task
 	for _, kind := range []Kind{Read, Write} {
-		var best *Task
+		best := map[string]Task{} // by tool
+		var tools []string
 		for i, a := range answers {
 			if a.Kind != kind {
 				continue
 			}
 			task := a.task(answers[i+1:])
+			known, ok := best[a.Tool]
+			if !ok {
+				tools = append(tools, a.Tool)
+			}
+			if !ok || task.doubt() < known.doubt() {
+				best[a.Tool] = task
+			}
+		}
+		slices.SortStableFunc(tools, func(a, b string) int { return best[a].doubt() - best[b].doubt() })
+		for i, tool := range tools {
+			task := best[tool]
 			if task.Unsure == "" {
 				sure = append(sure, task)
 			}
-			if best == nil || task.doubt() < best.doubt() {
-				best = &task
+			if i == 0 || kind == Read && task.Unsure == "" && i < maxReads {
+				tasks = append(tasks, task)
 			}
-		}
-		if best != nil {
-			tasks = append(tasks, *best)
 		}
 	}
 	for _, a := range answers {
@@ -158,6 +237,19 @@ func Choose(answers []Answer) (tasks []Task) {
 	}
 	return tasks
 }
+
+// ChooseFor returns the task that answers of one tool are good for.
+func ChooseFor(tool string, answers []Answer) (Task, bool) {
+	answers = slices.DeleteFunc(slices.Clone(answers), func(a Answer) bool { return a.Tool != tool || a.Kind == Error })
+	tasks := Choose(answers)
+	if len(tasks) == 0 {
+		return Task{}, false
+	}
+	return tasks[0], true
+}
+
+// maxReads is how many tasks there are for tools that read.
+const maxReads = 8
 
 // task returns the task for a call that has to be answered.
 func (a Answer) task(later []Answer) Task {
@@ -178,17 +270,38 @@ func (a Answer) task(later []Answer) Task {
 // maxSaid is how much of an answer stands in a comment.
 const maxSaid = 100
 
-// doubt returns how much of a task a person has to complete, as a rank.
+// doubt returns how much of a task a person has to complete, as a rank; next to nothing where arguments
+// were made up.
 func (t Task) doubt() int {
 	switch {
 	case t.Unsure == "":
-		return 0
+		return min(t.Guesses, 1)
 	case t.Outcome == evidence.OutcomeOK:
-		return 1
-	case Unwritten(t.Arguments) == "":
 		return 2
+	case Unwritten(t.Arguments) == "":
+		return 3
 	}
-	return 3
+	return 4
+}
+
+// Prompt returns what an agent is asked: what the tool says that it does, and what it is given.
+func (t Task) Prompt() string {
+	switch {
+	case t.Then != nil:
+		return t.Does + ", first without " + given(t.Then.Arguments) + ", and then with it. Say what the answers are."
+	case len(given(t.Arguments)) > 0:
+		return t.Does + ", with " + given(t.Arguments) + ". Say what the answer is."
+	}
+	return t.Does + ". Say what the answer is."
+}
+
+// given lists arguments.
+func given(arguments json.RawMessage) string {
+	var all []string
+	for name, value := range jsontext.Members(arguments) {
+		all = append(all, strings.Join(words(name), " ")+" "+string(value))
+	}
+	return strings.Join(all, ", ")
 }
 
 // excerpt returns a piece of the answer that is sure to stay: one that a later answer to the
@@ -202,7 +315,7 @@ func (a Answer) excerpt(later []Answer) string {
 	if again >= 0 {
 		other = answerText(later[again].Raw)
 	}
-	found := excerpt(said, other, string(a.Arguments)+" "+a.Tool, a.Kind == Read)
+	found := excerpt(said, other, strings.Join([]string{string(a.Arguments), a.Tool, a.Does}, " "), a.Kind == Read)
 	if a.Kind == Error {
 		found, _, _ = strings.Cut(found, ": ") // what follows tells of the arguments, or of a library
 	}
@@ -227,7 +340,12 @@ const (
 )
 
 // changing matches what may be another the next time: times, counts of milliseconds, ids.
-var changing = regexp.MustCompile(`\d{4}-\d\d|\d\d:\d\d|\d{5,}|[0-9a-f]{8}-[0-9a-f]{4}|\b[0-9a-f]{12,}\b|\d+(\.\d+)? ?m?s\b`)
+var changing = regexp.MustCompile(`\d{4}-\d\d|\d\d:\d\d|\d{5,}|` + randomID + `|\d+(\.\d+)? ?m?s\b`)
+
+// random matches ids that a server makes up when it starts.
+var random = regexp.MustCompile(randomID)
+
+const randomID = `[0-9a-f]{8}-[0-9a-f]{4}|\b[0-9a-f]{12,}\b`
 
 // rpcCode matches the codes of JSON-RPC's own errors, which stay.
 var rpcCode = regexp.MustCompile(`-32[0-9]{3}\b`)
@@ -250,11 +368,7 @@ func tells(line, known string) bool {
 // answers that have to tell something, telling gives no line that tells nothing.
 func excerpt(said, again, known string, telling bool) string {
 	known = strings.ToLower(known)
-	if data := []byte(said); jsontext.Valid(data) { // what an agent would tell of it
-		said = strings.Join(leaves(data, nil), "\n")
-	}
-	for line := range strings.Lines(said) {
-		line = strings.TrimSpace(line)
+	for _, line := range pieces(said) {
 		if len(line) > maxExcerpt {
 			line, _ = text.Beginning(line, maxExcerpt)
 			if at := strings.LastIndexByte(line, ' '); at > minExcerpt {
@@ -269,6 +383,18 @@ func excerpt(said, again, known string, telling bool) string {
 		}
 	}
 	return ""
+}
+
+// pieces returns what an agent would tell of an answer: the values of JSON, the cells of a table, the
+// values of a list with names, or the lines of a text.
+func pieces(said string) (all []string) {
+	if data := []byte(said); jsontext.Valid(data) {
+		return leaves(data, nil)
+	}
+	for _, row := range rowsOf(said) {
+		all = append(all, row.cells...)
+	}
+	return all
 }
 
 // maxLeaves is how many values of an answer are looked at.

@@ -1,0 +1,69 @@
+package images
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// CheckStart returns an error if the Node.js project in dir starts no program: package.json names none
+// that is there, and no script of it could make one. Errors are single sentences that end with what to do.
+func CheckStart(dir fs.FS) error {
+	data, err := fs.ReadFile(dir, "package.json")
+	if err != nil || !jsontext.Valid(data) {
+		return nil // the build says more
+	}
+	member := func(name string) []byte { return jsontext.Member(data, name) }
+	script := func(name string) string { return jsontext.Text(jsontext.Member(member("scripts"), name)) }
+	there := func(file string) bool {
+		file = path.Clean(file)
+		info, err := fs.Stat(dir, file)
+		return fs.ValidPath(file) && err == nil && !info.IsDir()
+	}
+	named := []string{jsontext.Text(member("main")), jsontext.Text(member("bin"))}
+	for _, file := range jsontext.Members(member("bin")) {
+		named = append(named, jsontext.Text(file))
+	}
+	for word := range strings.FieldsSeq(script("start")) {
+		if slices.Contains([]string{".js", ".mjs", ".cjs"}, path.Ext(word)) {
+			named = append(named, word)
+		}
+	}
+	named = slices.DeleteFunc(named, func(file string) bool { return file == "" })
+	made := slices.ContainsFunc([]string{"preinstall", "install", "postinstall", "prepare", "build"}, func(name string) bool { return script(name) != "" })
+	switch {
+	case made || slices.ContainsFunc(append(named, "index.js", "server.js"), there):
+		return nil
+	case len(named) > 0:
+		return fmt.Errorf("package.json starts %s, which is not there, and has no script build that could make it; add that script, or name the program, as in waza init -- node server.js", named[0])
+	case script("start") != "":
+		return nil
+	}
+	if packages := workspacesOf(dir, member("workspaces")); len(packages) > 0 {
+		return fmt.Errorf("package.json starts no program: it is the root of a workspace, whose packages are %s; name the one that is the server, as in waza init %s", strings.Join(packages, ", "), packages[0])
+	}
+	return fmt.Errorf("package.json starts no program; give it bin, main or a script start, or name the program, as in waza init -- node server.js")
+}
+
+// maxPackages is how many packages of a workspace a message names.
+const maxPackages = 8
+
+// workspacesOf returns the directories of a workspace's packages.
+func workspacesOf(dir fs.FS, workspaces []byte) (found []string) {
+	if inner := jsontext.Member(workspaces, "packages"); inner != nil {
+		workspaces = inner
+	}
+	for raw := range jsontext.Elements(workspaces) {
+		manifests, err := fs.Glob(dir, path.Join(path.Clean(jsontext.Text(raw)), "package.json"))
+		for _, manifest := range manifests {
+			if err == nil && len(found) < maxPackages {
+				found = append(found, path.Dir(manifest))
+			}
+		}
+	}
+	return found
+}
