@@ -33,7 +33,6 @@ func pages(t *testing.T) []page {
 	all := []page{
 		{path: "tutorial.md", engine: true},
 		{path: "troubleshooting.md"},
-		{path: "faq.md"},
 	}
 	known := map[string]page{
 		"howto/debug-a-trial.md":    {runs: map[string]string{".waza/runs/20261124-091502-narration-5b3ea0": "narration"}},

@@ -322,11 +322,11 @@ type Hooks struct {
 type Hook struct {
 	_ struct{} `unknown:"warn"`
 
-	Command          string `json:"command" jsonschema:"shell command"`
+	Command          string `json:"command" jsonschema:"what sh -c runs, for up to 5 minutes, with the agent's environment"`
 	WorkingDirectory string `json:"working_directory,omitempty" jsonschema:"working directory, relative to the workspace; on the host, to the directory waza was started in"`
 	ExitCodes        []int  `json:"exit_codes,omitempty" jsonschema:"exit codes that count as success; default 0"`
-	ErrorOnFail      bool   `json:"error_on_fail,omitempty" jsonschema:"do not start the agent if the command fails; only for hooks before the agent"`
-	Host             bool   `json:"host,omitempty" jsonschema:"run on the host, which needs --allow-host-hooks; default false"`
+	ErrorOnFail      bool   `json:"error_on_fail,omitempty" jsonschema:"if the command fails, do not start the agent, and end the trial as infra, reason sandbox; only for hooks before the agent"`
+	Host             bool   `json:"host,omitempty" jsonschema:"run on the host, which needs --allow-host-hooks"`
 }
 
 // OnHost returns the path of the first hook that runs on the host, or "".

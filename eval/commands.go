@@ -20,9 +20,9 @@ import (
 type CommandMock struct {
 	_ struct{} `unknown:"warn"`
 
-	Name        string            `json:"name" jsonschema:"name of the program"`
+	Name        string            `json:"name" jsonschema:"name of the program: letters, digits, . _ and -"`
 	Responses   []CommandResponse `json:"responses" jsonschema:"responses; the first that matches is used"`
-	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often the program must be called; default any number of times"`
+	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often the program must be called; any other number fails the trial"`
 
 	side cassette.Side // an entry for each response
 }
@@ -32,9 +32,9 @@ type CommandResponse struct {
 	_ struct{} `unknown:"warn"`
 
 	Args        []string          `json:"args,omitempty" jsonschema:"the complete list of arguments"`
-	ArgsRegex   []string          `json:"args_regex,omitempty" jsonschema:"one regular expression for each argument, which must match the whole argument"`
-	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment variables of the program"`
-	Workdir     string            `json:"workdir,omitempty" jsonschema:"working directory, relative to the workspace"`
+	ArgsRegex   []string          `json:"args_regex,omitempty" jsonschema:"one RE2 expression for each argument, which must match the whole argument"`
+	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment variables that must have these values"`
+	Workdir     string            `json:"workdir,omitempty" jsonschema:"directory that the program must be started in, relative to the workspace"`
 	CommandOutput
 	Sequence []CommandStep `json:"sequence,omitempty" jsonschema:"in place of an output, one for each invocation that matches, in order; later ones fail"`
 }

@@ -313,7 +313,7 @@ func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.P
 type Checkpoint struct {
 	_ struct{} `unknown:"warn"`
 
-	AfterTurn int      `json:"after_turn" min:"1" jsonschema:"turn to grade after: 1 is the prompt, and follow-up prompts come next"`
+	AfterTurn int      `json:"after_turn" min:"1" jsonschema:"turn to grade after: 1 is the prompt, and follow-up prompts come next; at most one checkpoint for each turn"`
 	Graders   []Grader `json:"graders" jsonschema:"graders, written like those of a task"`
 	OnFailure string   `json:"on_failure,omitempty" enum:"continue stop" jsonschema:"what to do if a grader does not pass: continue records it; stop ends the conversation, and the trial does not pass; default continue"`
 }

@@ -30,14 +30,14 @@ type Eval struct {
 	SchemaVersion string          `json:"schemaVersion,omitempty" jsonschema:"version of the format, such as 1.0; for information only"`
 	Scenario      json.RawMessage `json:"scenario,omitempty" jsonschema:"kind of scenario; for information only"`
 	Requirements  json.RawMessage `json:"requirements,omitempty" jsonschema:"what graders show; for information only"`
-	Adversarial   json.RawMessage `json:"adversarial,omitempty" jsonschema:"attack packs of the command waza adversarial; has no effect here"`
+	Adversarial   json.RawMessage `json:"adversarial,omitempty" jsonschema:"has no effect, with a warning; give a task an attack instead"`
 
 	Name        string            `json:"name" jsonschema:"name of the eval in results"`
 	Description string            `json:"description,omitempty" jsonschema:"description of the eval; for information only"`
-	Skill       string            `json:"skill,omitempty" jsonschema:"the skill under evaluation; for information only"`
+	Skill       string            `json:"skill,omitempty" jsonschema:"the skill that the eval is about: its name or that of its directory"`
 	Version     string            `json:"version,omitempty" jsonschema:"version of the eval; for information only"`
 	Config      Config            `json:"config" jsonschema:"settings for running the tasks"`
-	Baseline    bool              `json:"baseline,omitempty" jsonschema:"also run every trial without skills, and compare"`
+	Baseline    bool              `json:"baseline,omitempty" jsonschema:"also run every trial without skills, and compare, as --baseline does"`
 	Hooks       *Hooks            `json:"hooks,omitempty" jsonschema:"commands to run in the sandbox of each trial, before and after the agent"`
 	MCPMocks    []MCPMock         `json:"mcp_mocks,omitempty" jsonschema:"mock MCP servers, which answer from a table"`
 	Commands    []CommandMock     `json:"command_mocks,omitempty" jsonschema:"mock programs in the agent's container, which answer from a table"`
@@ -46,7 +46,7 @@ type Eval struct {
 	Inputs      map[string]string `json:"inputs,omitempty" jsonschema:"values of {{.Vars.NAME}} in prompts"`
 	TasksFrom   string            `json:"tasks_from,omitempty" jsonschema:"CSV file to read tasks from, instead of tasks: one per row, with the columns id, name and prompt; relative to the eval"`
 	Range       []int             `json:"range,omitempty" min:"0" jsonschema:"first and last row of tasks_from to use, counted from 1; 0 and 0 for all"`
-	Tasks       []string          `json:"tasks,omitempty" jsonschema:"glob patterns of task files, relative to the eval; ** is not supported"`
+	Tasks       []string          `json:"tasks,omitempty" jsonschema:"glob patterns of task files, relative to the eval, each of which must match a file; ** is not supported"`
 
 	Path  string `json:"-"` // as given
 	Local bool   `json:"-"` // read to run on processes of this machine, without containers
@@ -157,53 +157,53 @@ type Config struct {
 	_ struct{} `unknown:"warn"`
 
 	TrialsPerTask     int                          `json:"trials_per_task,omitempty" min:"1" max:"10000" jsonschema:"number of trials of each task; default 1"`
-	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"time limit of the agent in seconds; default 300"`
-	FirstEventSeconds int                          `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds within which the agent must write to stdout, ask a model or call a tool; default 0, no limit"`
-	Parallel          *bool                        `json:"parallel,omitempty" jsonschema:"run trials in parallel"`
+	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"time limit of the agent in seconds, from its start; a task's own and --timeout override it; default 300"`
+	FirstEventSeconds int                          `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds within which the agent must write to stdout, ask a model or call a tool; otherwise the trial ends as timeout, reason first_event; default 0, no limit"`
+	Parallel          *bool                        `json:"parallel,omitempty" jsonschema:"run trials in parallel; default true if isolated"`
 	Workers           Workers                      `json:"workers,omitempty" jsonschema:"number of parallel trials; auto, the default if isolated, for as many as the engine has room for; default 4 otherwise"`
 	MaxWorkers        Workers                      `json:"max_workers,omitempty" jsonschema:"former name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no more trials after one that does not pass"`
-	MaxAttempts       int                          `json:"max_attempts,omitempty" min:"0" max:"100" jsonschema:"how many times to attempt a trial until no grader fails; the last attempt counts; default 1"`
-	Executor          string                       `json:"executor,omitempty" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"agent to run; copilot-sdk is another name for copilot"`
-	Model             string                       `json:"model,omitempty" jsonschema:"model of the agent, as PROVIDER/MODEL or MODEL; the agent gets it in WAZA_MODEL, without the provider"`
-	ReasoningEffort   string                       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"reasoning effort of the agent's model, in the terms of the provider; the agent gets it in WAZA_REASONING_EFFORT"`
+	MaxAttempts       int                          `json:"max_attempts,omitempty" min:"0" max:"100" jsonschema:"how many times to attempt a trial until no grader fails; the last attempt counts; 0 means 1; default 1"`
+	Executor          string                       `json:"executor,omitempty" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"agent to run; copilot-sdk is another name for copilot; default that of --executor, else defaults.engine of .waza.yaml, else copilot-sdk"`
+	Model             string                       `json:"model,omitempty" jsonschema:"model of the agent, as PROVIDER/MODEL or MODEL; the agent gets it in WAZA_MODEL, without the provider; without models, the provider of the executor's kind is asked"`
+	ReasoningEffort   string                       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"reasoning effort of the agent's model, in the terms of the provider; the agent gets it in WAZA_REASONING_EFFORT; refused with gemini and opencode, which cannot pass it on"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers for all tasks, by name"`
 	Isolate           *bool                        `json:"isolate,omitempty" jsonschema:"run each trial in its own containers, as with --isolate; false runs agents and servers as processes of this machine; --isolate and --no-isolate override it; default: as .waza.yaml says, or else only if a server needs a container"`
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"lifetime of servers: per_task starts them for each trial, per_benchmark once for the run; default per_task if isolated, otherwise per_benchmark"`
-	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"settings of the sandbox; only if isolated"`
+	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"settings of the sandbox; without isolation only max_output and max_calls of the agent act"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"program to run as the agent, for executor command"`
 	LLM               *input.LLM                   `json:"llm,omitempty" jsonschema:"settings of executor llm"`
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills for all tasks, relative to the eval; each is a skill with a SKILL.md, or contains skills"`
 	InjectSkillBody   *bool                        `json:"inject_skill_body,omitempty" jsonschema:"also put the instructions of the skill under evaluation before the prompt; default true, but for prompts of trigger_tests.yaml"`
 	SkillRouting      bool                         `json:"trigger_skill_routing,omitempty" jsonschema:"tell the agent in every prompt to invoke the skill under evaluation if it fits the task; no effect unless inject_skill_body is false"`
 	InstructionFiles  []string                     `json:"instruction_files,omitempty" jsonschema:"files of the fixtures whose text is put before every prompt"`
-	RequiredSkills    []string                     `json:"required_skills,omitempty" jsonschema:"names of skills that must exist"`
+	RequiredSkills    []string                     `json:"required_skills,omitempty" jsonschema:"names of skills that must be in skill_directories, or that every task must have"`
 	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills to leave out; * leaves out all"`
 	Models            map[string]*Model            `json:"models,omitempty" jsonschema:"models that agents may ask through the runner, by provider; agents get no API key"`
-	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"limits on a trial's model usage"`
+	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"limits on a trial's model usage; a trial that reaches one ends as agent_error, reason budget"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"model that judges for graders"`
 	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that judges for graders without a model of their own; overrides that of judge"`
 	JudgeEffort       string                       `json:"judge_reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"default reasoning effort of the judge"`
-	GroupBy           string                       `json:"group_by,omitempty" jsonschema:"model: add metrics by model to results.json"`
+	GroupBy           string                       `json:"group_by,omitempty" jsonschema:"model: add figures by model to results.json; other values have no effect"`
 
-	Canaries map[string]*Canary `json:"canaries,omitempty" jsonschema:"marker values that are planted and searched for in traffic, by name"`
+	Canaries map[string]*Canary `json:"canaries,omitempty" jsonschema:"values that are planted and whose leaks are recorded, by name"`
 }
 
 // Isolation is config.isolation, read with --isolate.
 type Isolation struct {
-	Network     string         `json:"network,omitempty" enum:"bridge airtight" jsonschema:"kind of network of a trial; default bridge"`
+	Network     string         `json:"network,omitempty" enum:"bridge airtight" jsonschema:"bridge: the agent has one network interface, on a network of its own without a route; airtight: it has only loopback; default bridge"`
 	Agent       AgentContainer `json:"agent,omitzero" jsonschema:"settings of the agent's container"`
 	Image       string         `json:"image,omitempty" enum:"tools" jsonschema:"tools: use the image with common tools for the agent, servers and packages that name no image"`
 	ServerImage string         `json:"server_image,omitempty" jsonschema:"image of servers with a command and no image"`
-	Pull        string         `json:"pull,omitempty" enum:"missing always never" jsonschema:"when to pull images: missing, if the engine lacks them; always; or never; default missing"`
+	Pull        string         `json:"pull,omitempty" enum:"missing always never" jsonschema:"when to pull images: missing, if the engine lacks them; always, at the start of each run; or never; --pull overrides it; default missing"`
 	NPMImage    string         `json:"npm_image,omitempty" jsonschema:"base image of npx servers, with Node.js and npm; default node:24-bookworm-slim"`
 	PyPIImage   string         `json:"pypi_image,omitempty" jsonschema:"base image of uvx servers, with Python and venv; default python:3.11-slim-bookworm"`
 	GoImage     string         `json:"go_image,omitempty" jsonschema:"base image to build Go servers on; default golang:1.26-bookworm"`
-	Runtime     string         `json:"runtime,omitempty" jsonschema:"container runtime, such as runsc"`
-	Subnets     string         `json:"subnets,omitempty" jsonschema:"IPv4 range of the networks of trials, in CIDR notation; each network takes a /29; default 10.213.0.0/16"`
-	Workspace   string         `json:"workspace,omitempty" enum:"tmpfs volume" jsonschema:"storage of the workspace; default tmpfs"`
-	Pins        string         `json:"pins,omitempty" enum:"warn fail off" jsonschema:"what to do if a server's tools differ from those pinned in waza.lock; default warn"`
-	MCPJSON     string         `json:"mcp_json,omitempty" enum:"error keep" jsonschema:"what to do if the fixtures contain an mcp.json; default error"`
+	Runtime     string         `json:"runtime,omitempty" jsonschema:"container runtime, such as runsc; default the engine's"`
+	Subnets     string         `json:"subnets,omitempty" jsonschema:"IPv4 range of the networks of trials, in CIDR notation; each network takes a /29; change it if it overlaps a network of yours; default 10.213.0.0/16"`
+	Workspace   string         `json:"workspace,omitempty" enum:"tmpfs volume" jsonschema:"storage of the workspace: tmpfs, in memory; volume, for one that is too large for memory, whose size is not limited; default tmpfs"`
+	Pins        string         `json:"pins,omitempty" enum:"warn fail off" jsonschema:"what to do if a server's tools differ from those pinned in waza.lock: fail ends the trial as infra, reason pin; --pins overrides it; default warn"`
+	MCPJSON     string         `json:"mcp_json,omitempty" enum:"error keep" jsonschema:"what to do if a task's files are in the way of the mcp.json that waza puts there: error refuses the eval, keep leaves them; default error"`
 
 	EgressLimits EgressLimits  `json:"egress_limits,omitzero" jsonschema:"limits on outside connections of a container with egress"`
 	Kubernetes   kube.Settings `json:"kubernetes,omitzero" jsonschema:"settings of the cluster; only with --on kubernetes"`
@@ -221,11 +221,11 @@ type EgressLimits struct {
 
 // AgentContainer is the container an agent runs in.
 type AgentContainer struct {
-	Image     string            `json:"image,omitempty" jsonschema:"container image; not needed for mock, script and llm"`
-	User      string            `json:"user,omitempty" jsonschema:"user or uid, with optional :group or :gid; must not be root"`
+	Image     string            `json:"image,omitempty" jsonschema:"container image; not needed for mock, script and llm, which run in an image that holds waza alone"`
+	User      string            `json:"user,omitempty" jsonschema:"user or uid, with optional :group or :gid; never root; default the image's, or where that is root one that no other container has"`
 	MaxOutput string            `json:"max_output,omitempty" jsonschema:"size limit of stdout and of stderr; the agent is ended if it writes more; default 64m"`
 	MaxCalls  int               `json:"max_calls,omitempty" min:"1" jsonschema:"limit of tool calls in a trial; default 10000"`
-	Env       map[string]string `json:"env,omitempty" jsonschema:"environment variables of the agent; names starting with WAZA_ are reserved"`
+	Env       map[string]string `json:"env,omitempty" jsonschema:"environment variables of the agent, which are not expanded; names starting with WAZA_ are reserved"`
 	Workdir   string            `json:"workdir,omitempty" jsonschema:"working directory of the agent, relative to the workspace"`
 
 	mcpconfig.Limits
@@ -235,11 +235,11 @@ type AgentContainer struct {
 
 // Agent is the program of the command executor. Command or Adapter is given.
 type Agent struct {
-	Command  string   `json:"command,omitempty" jsonschema:"program in the agent's image"`
+	Command  string   `json:"command,omitempty" jsonschema:"program in the image isolation.agent.image; required without adapter"`
 	Continue []string `json:"continue,omitempty" jsonschema:"arguments for follow-up prompts, instead of args; they must continue the previous conversation"`
-	Args     []string `json:"args,omitempty" jsonschema:"arguments; {{prompt}} is replaced by the prompt and {{prompt_file}} by the path of a file with it"`
+	Args     []string `json:"args,omitempty" jsonschema:"arguments; one that is {{prompt}} is replaced by the prompt, and {{prompt_file}} anywhere in one by the path of a file with it"`
 	Prompt   string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt is passed; default argument"`
-	Output   string   `json:"output,omitempty" jsonschema:"source of the final output: stdout, transcript for the messages there, or a file in the workspace; default stdout"`
+	Output   string   `json:"output,omitempty" jsonschema:"source of the final output: stdout, transcript for all messages there, or a file in the workspace; an agent that leaves none is agent_error; default stdout"`
 
 	Skills string `json:"skills,omitempty" jsonschema:"directory in the workspace where the agent looks for skills; default .waza/skills"`
 
@@ -250,11 +250,11 @@ type Agent struct {
 // Model is a provider of models, or a script that answers in place of one.
 type Model struct {
 	Kind      string            `json:"kind,omitempty" enum:"openai anthropic google azure" jsonschema:"API of the provider; default the one with the provider's name, or else openai"`
-	BaseURL   string            `json:"base_url,omitempty" jsonschema:"base URL of the API, as for the provider's clients; default the provider's; https, or http on the runner's network; required for azure and for names that are not a kind"`
+	BaseURL   string            `json:"base_url,omitempty" jsonschema:"base URL of the API, as for the provider's clients; default the provider's; https, or http on the runner's network, without credentials, query or fragment; required for azure and for names that are not a kind"`
 	APIKeyEnv string            `json:"api_key_env,omitempty" jsonschema:"environment variable of the runner with the API key; default the usual one of the kind; with base_url none, except for azure"`
-	Headers   map[string]string `json:"headers,omitempty" jsonschema:"headers that the runner adds; ${VAR} is an environment variable of the runner"`
+	Headers   map[string]string `json:"headers,omitempty" jsonschema:"headers that the runner adds; ${VAR} is an environment variable of the runner, and a secret"`
 	Prices    map[string]Price  `json:"prices,omitempty" jsonschema:"prices by model, to compute costs"`
-	Script    string            `json:"script,omitempty" jsonschema:"script of responses to play instead of asking a model, relative to the eval"`
+	Script    string            `json:"script,omitempty" jsonschema:"script of responses to play instead of asking a model, relative to the eval; of other keys only prices is allowed"`
 	// TimeoutSeconds is 0 for the default.
 	TimeoutSeconds int `json:"timeout_seconds,omitempty" min:"1" max:"3600" jsonschema:"seconds that the provider may be silent, before and during a response; default 600"`
 }
@@ -314,10 +314,10 @@ func (c Config) NamedJudge() string {
 type Metric struct {
 	_ struct{} `unknown:"warn"`
 
-	Name        string   `json:"name" jsonschema:"task_completion, behavior_quality or trigger_accuracy; others have no effect"`
+	Name        string   `json:"name" jsonschema:"task_completion: the share of tasks that passed; behavior_quality: the mean score of behavior graders; trigger_accuracy: the result of trigger_tests.yaml; others have no effect"`
 	Description string   `json:"description,omitempty" jsonschema:"for information only"`
-	Weight      *float64 `json:"weight,omitempty" min:"0" jsonschema:"weight among the metrics; default 1"`
-	Threshold   *float64 `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"value from which the metric passes"`
+	Weight      *float64 `json:"weight,omitempty" min:"0" jsonschema:"kept in the results; default 1"`
+	Threshold   *float64 `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"value from which the metric passes; below it the exit code is 1; default 0"`
 	Enabled     *bool    `json:"enabled,omitempty" jsonschema:"false to leave the metric out; default true"`
 }
 
@@ -328,38 +328,38 @@ func (m Metric) On() bool { return m.Enabled == nil || *m.Enabled }
 type Grader struct {
 	_ struct{} `unknown:"warn"`
 
-	Ref    string          `json:"ref,omitempty" jsonschema:"file of a grader, relative to the eval; keys given here take precedence"`
+	Ref    string          `json:"ref,omitempty" jsonschema:"file of a grader, in the directory of the eval; keys given here take precedence; required without type"`
 	Type   string          `json:"type" jsonschema:"kind of grader"`
-	Name   string          `json:"name,omitempty" jsonschema:"name of the verdict; default from its type and position"`
+	Name   string          `json:"name,omitempty" jsonschema:"name of the verdict, unique among the graders of an eval or a task; default from type and position, such as text-2"`
 	Weight float64         `json:"weight,omitempty" jsonschema:"weight of its score; default 1, also if not above 0"`
 	Config json.RawMessage `json:"config,omitempty" jsonschema:"settings of the grader"`
 
 	Assertions []string `json:"assertions,omitempty" jsonschema:"code grader: same as config.assertions"`
 	Model      string   `json:"model,omitempty" jsonschema:"prompt grader: same as config.model"`
 	Rubric     string   `json:"rubric,omitempty" jsonschema:"prompt grader: same as config.rubric or, for a text with spaces, config.prompt"`
-	Script     string   `json:"script,omitempty" jsonschema:"has no effect, here or in waza"`
+	Script     string   `json:"script,omitempty" jsonschema:"has no effect"`
 }
 
 // Task is a task file.
 type Task struct {
 	_ struct{} `unknown:"warn"`
 
-	ID                string                       `json:"id" jsonschema:"id of the task, unique in the eval; also the name of the directory of its trials"`
+	ID                string                       `json:"id" jsonschema:"id of the task, unique in the eval without regard to case; also the name of the directory of its trials, where characters other than letters, digits, . - and _ are replaced"`
 	Name              string                       `json:"name,omitempty" jsonschema:"name of the task in reports; default its id"`
 	Description       string                       `json:"description,omitempty" jsonschema:"description of the task; for information only"`
 	Tags              []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
-	Golden            bool                         `json:"golden,omitempty" jsonschema:"true for a task that must pass: without it waza gate passes no run"`
+	Golden            bool                         `json:"golden,omitempty" jsonschema:"true for a task that must pass: if it does not, waza gate ends with 2"`
 	Enabled           *bool                        `json:"enabled,omitempty" jsonschema:"false to leave the task out; default true"`
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" zero:"unset" jsonschema:"time limit of the agent in seconds; overrides the eval's"`
 	FirstEventSeconds *int                         `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds within which the agent must begin; overrides the eval's; 0 for no limit"`
-	ContextDir        string                       `json:"context_dir,omitempty" jsonschema:"directory of this task's fixtures, relative to that of the eval or to the directory waza is started in"`
+	ContextDir        string                       `json:"context_dir,omitempty" jsonschema:"directory of this task's fixtures, relative to that of the eval or to the directory waza is started in; default fixtures next to the eval, or --context-dir"`
 	InstructionFiles  []string                     `json:"instruction_files,omitempty" jsonschema:"files of the fixtures whose text is put before the prompt, in addition to the eval's"`
 	Inputs            Inputs                       `json:"inputs" jsonschema:"input of the agent"`
 	Expected          Expected                     `json:"expected,omitzero" jsonschema:"short form for common graders"`
-	Graders           []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, in addition to the eval's"`
+	Graders           []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, in addition to the eval's; one of the same name replaces the eval's"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of this task, merged with the eval's key by key; null removes a server"`
-	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, in place of the eval's"`
-	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
+	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, in place of the eval's; those in the directory waza was started in stay"`
+	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor, which requires them; others ignore them"`
 	Answers           answer.Table                 `json:"answers,omitempty" jsonschema:"answers to requests of MCP servers, by server, for executors script and llm"`
 
 	Commands    []CommandMock `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
@@ -385,9 +385,9 @@ type Inputs struct {
 	PromptFile  string            `json:"prompt_file,omitempty" jsonschema:"file with the prompt, instead of prompt; relative to the task file, within its directory"`
 	FollowUps   []string          `json:"follow_up_prompts,omitempty" jsonschema:"prompts that follow in the same conversation, one after another"`
 	Responder   *Responder        `json:"responder,omitempty" jsonschema:"a model that plays the user and answers the agent, instead of follow_up_prompts"`
-	Workdir     string            `json:"workdir,omitempty" jsonschema:"working directory of the agent, relative to the workspace"`
+	Workdir     string            `json:"workdir,omitempty" jsonschema:"working directory of the agent, relative to the workspace; created if no file creates it"`
 	Context     map[string]any    `json:"context,omitempty" jsonschema:"values that the agent gets as JSON in WAZA_CONTEXT; fixture names a file or directory to copy into the workspace"`
-	Files       []File            `json:"files,omitempty" jsonschema:"files of the workspace"`
+	Files       []File            `json:"files,omitempty" jsonschema:"files of the workspace: up to 64 MiB each, 256 MiB in all; links that lead out of the fixtures are refused"`
 	Repos       []Repo            `json:"repos,omitempty" jsonschema:"git repositories to put into the workspace, each with one commit checked out"`
 	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment variables of the agent; names starting with WAZA_ are reserved"`
 }
@@ -397,29 +397,29 @@ type File struct {
 	_ struct{} `unknown:"warn"`
 
 	Path    string  `json:"path,omitempty" jsonschema:"path in the workspace, and without content also in the fixtures: a file, or a directory with everything in it"`
-	Content *string `json:"content,omitempty" jsonschema:"content of the file"`
+	Content *string `json:"content,omitempty" jsonschema:"content of the file; default that of the file in the fixtures"`
 }
 
 // Expected is the short form of common graders.
 type Expected struct {
 	_ struct{} `unknown:"warn"`
 
-	OutputContains    []string  `json:"output_contains,omitempty" jsonschema:"strings that the final output must contain, ignoring case"`
-	OutputNotContains []string  `json:"output_not_contains,omitempty" jsonschema:"strings that the final output must not contain, ignoring case"`
-	OutputContainsAny []string  `json:"output_contains_any,omitempty" jsonschema:"strings of which the final output must contain at least one, ignoring case"`
-	Behavior          *Behavior `json:"behavior,omitempty" jsonschema:"limits and requirements on what the agent does"`
-	Outcomes          []Outcome `json:"outcomes,omitempty" jsonschema:"expected outcome; task_completed is true of every trial that passes"`
-	ShouldTrigger     *bool     `json:"should_trigger,omitempty" jsonschema:"whether the agent should invoke the skill under evaluation"`
+	OutputContains    []string  `json:"output_contains,omitempty" jsonschema:"strings that the final output must contain, ignoring case: a text grader named _output_contains"`
+	OutputNotContains []string  `json:"output_not_contains,omitempty" jsonschema:"strings that it must not contain: a text grader named _output_not_contains"`
+	OutputContainsAny []string  `json:"output_contains_any,omitempty" jsonschema:"strings of which it must contain at least one: a text grader named _output_contains_any"`
+	Behavior          *Behavior `json:"behavior,omitempty" jsonschema:"limits and requirements on what the agent does: a behavior grader named expected:behavior"`
+	Outcomes          []Outcome `json:"outcomes,omitempty" jsonschema:"expected outcomes; those of type tool_called are the required_tools of a behavior grader named expected:outcomes"`
+	ShouldTrigger     *bool     `json:"should_trigger,omitempty" jsonschema:"whether the agent should invoke the eval's skill: a skill_invocation grader named expected:should_trigger; a label only where that cannot be known"`
 	MaxResponseTimeMS int64     `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"time limit of the agent in milliseconds"`
 
-	ToolCalls json.RawMessage `json:"tool_calls,omitempty" jsonschema:"settings of a tool_calls grader"`
+	ToolCalls json.RawMessage `json:"tool_calls,omitempty" jsonschema:"settings of a tool_calls grader named expected:tool_calls"`
 }
 
 // Outcome is one of expected.outcomes.
 type Outcome struct {
 	_ struct{} `unknown:"warn"`
 
-	Type      string          `json:"type" jsonschema:"task_completed, or tool_called with the tool's name as value; others have no effect"`
+	Type      string          `json:"type" jsonschema:"tool_called with the tool's name as value; task_completed, which is true of every trial that passes; others are labels"`
 	Value     json.RawMessage `json:"value,omitempty" jsonschema:"subject of the expectation"`
 	ToolName  string          `json:"tool_name,omitempty" jsonschema:"other name of value with tool_called"`
 	Condition string          `json:"condition,omitempty" jsonschema:"for information only"`

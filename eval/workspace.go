@@ -203,9 +203,9 @@ type Repo struct {
 	_ struct{} `unknown:"warn"`
 
 	Type   string `json:"type,omitempty" enum:"worktree clone" jsonschema:"worktree: of a directory or a bundle of this machine; clone: over https; default by the source"`
-	Source string `json:"source" jsonschema:"path of a repository or of a git bundle, absolute or relative as other paths are, or an https URL"`
-	Commit string `json:"commit,omitempty" jsonschema:"branch, tag or commit; default HEAD"`
-	Dest   string `json:"dest" jsonschema:"directory of the workspace that it becomes"`
+	Source string `json:"source" jsonschema:"path of a repository, of a directory in one or of a git bundle, or an https URL; a path is relative to the eval, else to the directory waza was started in"`
+	Commit string `json:"commit,omitempty" jsonschema:"branch, tag or commit to check out, as a detached HEAD; a branch that a clone has only as origin/NAME is found as NAME; default HEAD"`
+	Dest   string `json:"dest" jsonschema:"directory of the workspace that it becomes; no other file of the task may be in it"`
 	Depth  int    `json:"depth,omitempty" min:"1" max:"1000000" jsonschema:"commits of history; default all of a worktree, and 1 of a clone"`
 }
 

@@ -24,8 +24,8 @@ type BehaviorConfig struct {
 	ForbiddenMCPServers []string                  `json:"forbidden_mcp_servers,omitempty" jsonschema:"servers of which no tool may be called"`
 	RequiredTools       []string                  `json:"required_tools,omitempty" jsonschema:"exact names of tools that must be used; for an MCP call TOOL or SERVER-TOOL"`
 	ForbiddenTools      []string                  `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that must not be used; for an MCP call TOOL or SERVER-TOOL"`
-	MaxTokens           int                       `json:"max_tokens,omitempty" min:"0" jsonschema:"limit of input and output tokens; 0 for no limit"`
-	MaxIterations       int                       `json:"max_iterations,omitempty" min:"0" jsonschema:"limit of model turns; 0 for no limit"`
+	MaxTokens           int                       `json:"max_tokens,omitempty" min:"0" jsonschema:"limit of input and output tokens of all model calls, as the providers count them; 0 for no limit; if calls did not go through the gateway, or a provider gave no count, the verdict is error"`
+	MaxIterations       int                       `json:"max_iterations,omitempty" min:"0" jsonschema:"limit of model turns, as the model gateway counts them; 0 for no limit"`
 	MaxDurationMS       int64                     `json:"max_duration_ms,omitempty" min:"0" jsonschema:"time limit of the agent in milliseconds; 0 for no limit"`
 }
 

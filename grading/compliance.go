@@ -17,21 +17,21 @@ import (
 // a sentence about why a gate does not hold or a part is below 1. A check, for reports, is a key
 // of the config with its result and its findings.
 type ComplianceConfig struct {
-	Server            Names          `json:"server,omitempty" jsonschema:"name of a server, or a list of names; default every server"`
+	Server            Names          `json:"server,omitempty" jsonschema:"name of a server, or a list of names: only calls to these are judged, and calls to servers that an entry names; default every server"`
 	Match             string         `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls besides the expected ones are allowed, and whether order matters; default superset"`
-	ReadOnly          []match.Tool   `json:"read_only,omitempty" jsonschema:"tools to treat as read-only, whatever their servers declare: exact names or /expressions/"`
+	ReadOnly          []match.Tool   `json:"read_only,omitempty" jsonschema:"with effects: tools that only read, whatever their servers declare: exact names or /expressions/"`
 	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"expected calls: exact names or /expressions/ of tools, or mappings with more detail"`
-	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"tools that must not be called, successfully or not: exact names or /expressions/"`
-	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which must succeed before the first call of the next that succeeds or has no answer"`
+	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"gate: tools that must not be called, successfully or not: exact names or /expressions/"`
+	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"gate: lists of tools, each of which must succeed before the first call of the next that succeeds or has no answer"`
 	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"number of failed calls to allow before the error score falls; 0 to allow none"`
 	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
-	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of repeated calls: those with the server, tool and arguments of an earlier call that succeeded or has no answer"`
-	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"checks of calls against the servers' tool lists"`
-	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"checks of the calls that the agent reports against the recorded calls"`
-	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"checks of resources that were read"`
-	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"checks of prompts that were requested"`
-	ServerRequests    *RequestRules  `json:"server_requests,omitempty" jsonschema:"checks of requests that servers make of the agent"`
-	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what to do if a server changes a tool that it has listed; default warn"`
+	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"gate: limit of repeated calls: those with the server, tool and arguments of an earlier call that succeeded or has no answer"`
+	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"gate: checks of calls against the servers' tool lists"`
+	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"gate: checks of the calls in the agent's transcript against the recorded calls"`
+	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"gate: resources that were read, or were not"`
+	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"gate: prompts that were requested, or were not"`
+	ServerRequests    *RequestRules  `json:"server_requests,omitempty" jsonschema:"gate: requests that servers make of the agent, whatever the answer"`
+	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"gate: what to do if a server changes the description or input schema of a tool that it has listed, or turns one that may write into one that only reads; default warn"`
 	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"score needed to pass; default 1"`
 	Judged
 
@@ -51,7 +51,7 @@ type ExpectedCall struct {
 // CallCount limits the number of calls of an entry.
 type CallCount struct {
 	Min *int `json:"min,omitempty" min:"0" max:"1000" jsonschema:"minimum number of calls; default 1"`
-	Max *int `json:"max,omitempty" min:"1" max:"1000" jsonschema:"maximum number of calls, in any mode; default no limit"`
+	Max *int `json:"max,omitempty" min:"1" max:"1000" jsonschema:"gate: maximum number of calls, in any mode; default no limit"`
 }
 
 // ToolOf is a tool and the server it is of.
@@ -87,7 +87,7 @@ type RequestRules struct {
 // ErrorRules say which calls count as errors.
 type ErrorRules struct {
 	Count    []string        `json:"count,omitempty" enum:"tool protocol transport timeout" jsonschema:"outcomes that count as errors for max_tool_errors; default all four"`
-	Soft     string          `json:"soft,omitempty" enum:"off warn count" jsonschema:"what to do if a successful call's result reads like an error; default off"`
+	Soft     string          `json:"soft,omitempty" enum:"off warn count" jsonschema:"what to do if a successful call's result reads like an error, such as an object with error; default off"`
 	Expected []ExpectedError `json:"expected,omitempty" jsonschema:"expected errors: they are not counted, and such a call counts as an expected call"`
 	Recovery *Recovery       `json:"recovery,omitempty" jsonschema:"when an error counts as recovered from, and is not counted"`
 }

@@ -14,7 +14,7 @@ import (
 type DiffConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	ExpectedFiles   []ExpectedFile `json:"expected_files" jsonschema:"files of the workspace"`
+	ExpectedFiles   []ExpectedFile `json:"expected_files" jsonschema:"files of the workspace, which must be regular files of up to 16 MiB"`
 	ContextDir      string         `json:"context_dir,omitempty" jsonschema:"directory of the snapshots, relative to the eval; default the directory of the eval"`
 	UpdateSnapshots bool           `json:"update_snapshots,omitempty" jsonschema:"has no effect; use --update-snapshots to write snapshots"`
 
@@ -26,7 +26,7 @@ type ExpectedFile struct {
 	_ struct{} `unknown:"warn"`
 
 	Path     string   `json:"path" jsonschema:"path of the file in the workspace"`
-	Snapshot string   `json:"snapshot,omitempty" jsonschema:"file in context_dir that it must equal, byte for byte"`
+	Snapshot string   `json:"snapshot,omitempty" jsonschema:"file of up to 1 MiB in context_dir that it must equal, byte for byte"`
 	Contains []string `json:"contains,omitempty" jsonschema:"fragments: TEXT or +TEXT must be in the file, -TEXT must not; spaces around TEXT are ignored"`
 }
 

@@ -16,9 +16,9 @@ import (
 type FileConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	MustExist       []string         `json:"must_exist,omitempty" jsonschema:"paths in the workspace that must exist"`
+	MustExist       []string         `json:"must_exist,omitempty" jsonschema:"paths in the workspace that must exist; a link must lead to something there, by a relative path"`
 	MustNotExist    []string         `json:"must_not_exist,omitempty" jsonschema:"paths in the workspace that must not exist"`
-	ContentPatterns []ContentPattern `json:"content_patterns,omitempty" jsonschema:"requirements on the content of files"`
+	ContentPatterns []ContentPattern `json:"content_patterns,omitempty" jsonschema:"requirements on the content of files, which must be regular files of up to 16 MiB"`
 }
 
 // ContentPattern is what a file of the workspace must and must not contain.

@@ -19,8 +19,8 @@ type JSONSchemaConfig struct {
 	_ struct{} `unknown:"warn"`
 
 	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"a JSON Schema; draft 2020-12 unless its $schema names another"`
-	SchemaFile  string          `json:"schema_file,omitempty" jsonschema:"file with the schema, relative to the eval"`
-	ExtractJSON bool            `json:"extract_json,omitempty" jsonschema:"if the output is not JSON as a whole, use the only object or array in it"`
+	SchemaFile  string          `json:"schema_file,omitempty" jsonschema:"file of up to 1 MiB with the schema, in the directory of the eval"`
+	ExtractJSON bool            `json:"extract_json,omitempty" jsonschema:"if the output is not JSON as a whole, use the only object or array in it; it fails if there is none or more than one"`
 
 	compiled *schema.Schema
 }

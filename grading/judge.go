@@ -18,7 +18,7 @@ import (
 type JudgeConfig struct {
 	Samples   int      `json:"samples,omitempty" min:"1" max:"25" jsonschema:"number of times to ask the judge; default 1"`
 	Aggregate string   `json:"aggregate,omitempty" enum:"median mean min majority" jsonschema:"how to combine the answers: median, mean or lowest score, or majority, the share of scores that reach min_score, which passes above one half; default median"`
-	MinScore  *float64 `json:"min_score,omitempty" min:"0" max:"1" jsonschema:"score from which the judge's verdict passes"`
+	MinScore  *float64 `json:"min_score,omitempty" min:"0" max:"1" jsonschema:"score from which the judge's verdict passes; of a rubric one more gate, which is required with aggregate: majority and if there is nothing but a rubric"`
 }
 
 // Ways to make one score of several.

@@ -28,12 +28,12 @@ const (
 type ProgramConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	Command string            `json:"command" jsonschema:"program: a path, or a name to look up in PATH"`
+	Command string            `json:"command" jsonschema:"program: a path, or a name to look up in PATH; a path into /workspace is a program that the agent should have left"`
 	Args    []string          `json:"args,omitempty" jsonschema:"its arguments"`
 	Timeout int               `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"time limit in seconds; default 30"`
-	Image   string            `json:"image,omitempty" jsonschema:"image of its container; default the agent's"`
+	Image   string            `json:"image,omitempty" jsonschema:"image of its container; default the agent's, else waza-tools"`
 	Build   *mcpconfig.Build  `json:"build,omitempty" jsonschema:"source to build the image from, instead of image: a directory or a mapping"`
-	Files   map[string]string `json:"files,omitempty" jsonschema:"files to copy into the working directory of the program: path there to path relative to the eval"`
+	Files   map[string]string `json:"files,omitempty" jsonschema:"files to copy into the working directory of the program: path there to path relative to the eval; --resume refuses a run if one has changed"`
 }
 
 // Validate refuses arguments and paths that make no sense.

@@ -26,8 +26,8 @@ type PromptConfig struct {
 	_ struct{} `unknown:"warn"`
 
 	Prompt          string       `json:"prompt,omitempty" jsonschema:"criteria for the model to judge by; required without rubric, whose text it replaces"`
-	Rubric          string       `json:"rubric,omitempty" jsonschema:"rubric that comes with waza: groundedness, helpfulness, instruction-following, refusal-correctness or tool-use-appropriateness; or a Markdown file with one, relative to the eval"`
-	Model           string       `json:"model,omitempty" jsonschema:"model to ask; overrides config.judge.model"`
+	Rubric          string       `json:"rubric,omitempty" jsonschema:"rubric that comes with waza: groundedness, helpfulness, instruction-following, refusal-correctness or tool-use-appropriateness; or a Markdown file with one, relative to the eval, whose name begins with . or has a / or ends in .md"`
+	Model           string       `json:"model,omitempty" jsonschema:"model to ask; overrides config.judge.model, config.judge_model and --judge-model"`
 	Mode            string       `json:"mode,omitempty" enum:"independent pairwise" jsonschema:"independent judges each trial by itself; pairwise judges which of the outputs of the trial and of its baseline is better; default independent"`
 	ReasoningEffort string       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"reasoning effort of the model; overrides config.judge_reasoning_effort"`
 	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"also show the judge the agent's conversation; default false"`

@@ -117,9 +117,9 @@ func (sel selector) String() string { return sel.text }
 type ToolPattern struct {
 	Tool           string `json:"tool" jsonschema:"with source, the tool's exact name or an /expression/ that must match all of it; otherwise an expression that matches part of the name, ignoring case; for an MCP call the name may also be SERVER-TOOL"`
 	Source         string `json:"source,omitempty" jsonschema:"kind of tool: builtin, skill, mcp:* for any server, or mcp:NAME; default all"`
-	CommandPattern string `json:"command_pattern,omitempty" jsonschema:"expression that must match in the argument command"`
-	SkillPattern   string `json:"skill_pattern,omitempty" jsonschema:"expression that must match in the argument skill"`
-	PathPattern    string `json:"path_pattern,omitempty" jsonschema:"expression that must match in the argument path"`
+	CommandPattern string `json:"command_pattern,omitempty" jsonschema:"expression that must match in the argument command, ignoring case; a missing argument is matched as empty text, one that is not a string as JSON"`
+	SkillPattern   string `json:"skill_pattern,omitempty" jsonschema:"expression that must match in the argument skill, ignoring case"`
+	PathPattern    string `json:"path_pattern,omitempty" jsonschema:"expression that must match in the argument path, ignoring case"`
 
 	Args match.Matchers `json:"args,omitempty" jsonschema:"expected arguments by name: each a value or a matcher"`
 }

@@ -21,7 +21,7 @@ type SkillInvocationConfig struct {
 	RequiredSkills  []string `json:"required_skills,omitempty" jsonschema:"skills that must be invoked, each as often as listed; an empty list with exact_match allows none"`
 	ForbiddenSkills []string `json:"forbidden_skills,omitempty" jsonschema:"skills that must not be invoked"`
 	Mode            string   `json:"mode,omitempty" enum:"exact_match in_order any_order" jsonschema:"exact_match: exactly the required skills in this order; in_order: in this order, others may come between; any_order: in any order, others are allowed; required with required_skills"`
-	AllowExtra      *bool    `json:"allow_extra,omitempty" jsonschema:"whether in_order and any_order allow more invocations than the required ones; default true"`
+	AllowExtra      *bool    `json:"allow_extra,omitempty" jsonschema:"whether in_order and any_order allow more invocations than the required ones; default true; false fails a trial with more"`
 }
 
 // Validate refuses an empty config, a missing mode and empty names.

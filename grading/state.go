@@ -20,14 +20,14 @@ import (
 // expectation of a file or an answer is one check.
 type StateConfig struct {
 	Server string      `json:"server" jsonschema:"name of the server"`
-	Files  []StateFile `json:"files,omitempty" jsonschema:"files in its container; only with --isolate"`
-	Calls  []StateCall `json:"calls,omitempty" jsonschema:"tool calls that the runner makes to it, in order"`
+	Files  []StateFile `json:"files,omitempty" jsonschema:"up to 100 files in its container; only with --isolate"`
+	Calls  []StateCall `json:"calls,omitempty" jsonschema:"up to 100 tool calls that the runner makes to it, in order"`
 }
 
 // StateFile is the expected file at a path in a server's container.
 type StateFile struct {
 	Path     string            `json:"path" jsonschema:"absolute path in the server's container"`
-	Exists   *bool             `json:"exists,omitempty" jsonschema:"whether the file must exist; default true"`
+	Exists   *bool             `json:"exists,omitempty" jsonschema:"whether something must be at the path; with false no other key is allowed; default true"`
 	Contains Names             `json:"contains,omitempty" jsonschema:"strings that the file must contain, one or a list"`
 	Matches  Names             `json:"matches,omitempty" jsonschema:"RE2 expressions that must match somewhere in the file, one or a list"`
 	JSON     *match.ArgsConfig `json:"json,omitempty" jsonschema:"expected content of the file as a JSON object, written like args of mcp_compliance"`

@@ -5,10 +5,10 @@ import "errors"
 // Build describes how to build an image from source. Its keys are those of
 // Docker Compose.
 type Build struct {
-	Context    string            `json:"context,omitempty" jsonschema:"directory of the source, relative to the eval; default the directory of the eval, and for npx and uvx none"`
-	Dockerfile string            `json:"dockerfile,omitempty" jsonschema:"path of the Dockerfile in context; default Dockerfile, or else a generated one for Node.js, Go or Python"`
+	Context    string            `json:"context,omitempty" jsonschema:"directory of the source; default that of the eval, and for npx and uvx none"`
+	Dockerfile string            `json:"dockerfile,omitempty" jsonschema:"path of the Dockerfile in context; default Dockerfile, or else a recipe for Node.js, Go or Python"`
 	Target     string            `json:"target,omitempty" jsonschema:"stage of the Dockerfile to build; default the last"`
-	Args       map[string]string `json:"args,omitempty" jsonschema:"variables of the build: build arguments of the Dockerfile, or the environment of install scripts"`
+	Args       map[string]string `json:"args,omitempty" jsonschema:"variables of the build: build arguments of the Dockerfile, or the environment of npm, pip, Go and install scripts; without ${VAR}, since an image keeps them"`
 }
 
 // SetShort reads a build that is a directory and nothing more.

@@ -28,29 +28,29 @@ const (
 // String fields may contain ${VAR}, ${VAR:-default} and $${ for a literal "${", except
 // those of Secrets.
 type Server struct {
-	Type           string            `json:"type,omitempty" enum:"stdio local http sse" jsonschema:"transport: stdio or its other name local, http, or sse; optional"`
-	Command        string            `json:"command,omitempty" jsonschema:"program of the server; npx, uvx and docker run are supported"`
-	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command, or of the image's entrypoint if there is no command"`
+	Type           string            `json:"type,omitempty" enum:"stdio local http sse" jsonschema:"transport: stdio or its other name local; http, streamable HTTP; sse, the transport of MCP 2024-11-05; default http with url or port, else stdio"`
+	Command        string            `json:"command,omitempty" jsonschema:"program of the server, looked up in the image's PATH; default the image's own; npx and uvx name a package, docker run an image"`
+	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command; without command they follow the image's entrypoint, in place of its CMD"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"environment variables of the server"`
 	Secrets        map[string]Secret `json:"secrets,omitempty" jsonschema:"environment variables of the server with secret values, and the source of each value"`
-	Cwd            string            `json:"cwd,omitempty" jsonschema:"working directory in the server's container"`
-	URL            string            `json:"url,omitempty" jsonschema:"URL of a remote server"`
+	Cwd            string            `json:"cwd,omitempty" jsonschema:"working directory in the server's container; default the image's; without isolation a directory of this machine, relative to the eval"`
+	URL            string            `json:"url,omitempty" jsonschema:"http or https URL of a remote server, without user and password"`
 	Addresses      []string          `json:"addresses,omitempty" jsonschema:"private addresses that the host of url may resolve to, each an IP or a CIDR such as 10.0.0.0/8"`
 	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers that the runner adds to requests to a remote server"`
-	Proxy          string            `json:"proxy,omitempty" jsonschema:"HTTP proxy for connections to a remote server; the proxy variables of the environment are not used"`
-	Image          string            `json:"image,omitempty" jsonschema:"container image of the server"`
+	Proxy          string            `json:"proxy,omitempty" jsonschema:"HTTP proxy for connections to a remote server; HTTP_PROXY and the like are not used"`
+	Image          string            `json:"image,omitempty" jsonschema:"container image of the server; default server_image; with npx and uvx the image that the package is installed in"`
 	Build          *Build            `json:"build,omitempty" jsonschema:"source to build the image from: a directory or a mapping; with npx and uvx, of the image that the package is installed in"`
 	Pull           string            `json:"pull,omitempty" enum:"missing always never" jsonschema:"when to pull the image; default the eval's"`
-	Platform       string            `json:"platform,omitempty" jsonschema:"platform of the image, such as linux/amd64; must be the engine's"`
-	User           string            `json:"user,omitempty" jsonschema:"user or uid in the server's container, with optional :group or :gid; must not be root; default the image's"`
+	Platform       string            `json:"platform,omitempty" jsonschema:"platform of the image, such as linux/amd64; must be the engine's, which is the default"`
+	User           string            `json:"user,omitempty" jsonschema:"user or uid in the server's container, with optional :group or :gid; never root; default the image's, or where that is root one that no other container has"`
 	Writable       []string          `json:"writable,omitempty" jsonschema:"directories of the container that the server may write to, in addition to /tmp and home; empty at the start"`
-	Port           int               `json:"port,omitempty" min:"1" max:"65535" jsonschema:"port that an HTTP server listens on in its container"`
-	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint"`
-	Files          map[string]string `json:"files,omitempty" jsonschema:"files and directories to copy into the server's container before it starts: absolute path in the container to path relative to the eval"`
-	Tools          []string          `json:"tools,omitempty" jsonschema:"names of the tools that the agent sees; default all, also written as *"`
+	Port           int               `json:"port,omitempty" min:"1" max:"65535" jsonschema:"port that an HTTP server listens on in its container, on loopback or on all addresses"`
+	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint; default /mcp, with sse /sse"`
+	Files          map[string]string `json:"files,omitempty" jsonschema:"files and directories to copy into the server's container before it starts: absolute path in the container to path relative to the eval; a directory may hold 10,000 files and 256 MiB, and is copied without .git"`
+	Tools          []string          `json:"tools,omitempty" jsonschema:"names of the tools that the agent sees; if the server lacks one the trial is infra; default all, also written as *"`
 	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds within which the server must answer after its start; default 60"`
-	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400000" jsonschema:"time limit of a request in milliseconds, at least 100; default 300000"`
-	MaxMessage     string            `json:"max_message,omitempty" jsonschema:"size limit of a message in either direction, such as 64m; default 64m"`
+	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400000" jsonschema:"time limit of a request in milliseconds, at least 100; then the call's outcome is timeout; default 300000"`
+	MaxMessage     string            `json:"max_message,omitempty" jsonschema:"size limit of a message in either direction; a server that writes a larger one is stopped; default 64m"`
 	MaxFrames      int               `json:"max_frames,omitempty" min:"1" jsonschema:"limit of messages in a trial, in each direction; default 100000"`
 	MaxTraffic     string            `json:"max_traffic,omitempty" jsonschema:"size limit of all messages in a trial, in each direction; default 256m"`
 	Egress         []Egress          `json:"egress,omitempty" jsonschema:"outside hosts that the server may connect to through the runner; default none"`
@@ -64,14 +64,14 @@ type Server struct {
 // Limits are the resource limits of a container. Missing ones have defaults.
 type Limits struct {
 	CPUs      float64 `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
-	Memory    string  `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m, the agent's 1g"`
+	Memory    string  `json:"memory,omitempty" jsonschema:"memory limit of the container, without swap; files in writable directories count; default 512m, the agent's 1g"`
 	Pids      int     `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`
-	Disk      string  `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m, the agent's workspace 512m"`
+	Disk      string  `json:"disk,omitempty" jsonschema:"size limit of each writable directory, and of each volume that the image declares; default 256m, the agent's workspace 512m"`
 	Scratch   string  `json:"scratch,omitempty" jsonschema:"size limit of /tmp and of home; default the value of disk"`
 	ShmSize   string  `json:"shm_size,omitempty" jsonschema:"size limit of /dev/shm, which counts as memory of the container, such as 256m; default 16m"`
 	OpenFiles int     `json:"open_files,omitempty" min:"64" max:"1048576" jsonschema:"limit of open files of a process; default 4096"`
 
-	NestedSandboxes bool `json:"nested_sandboxes,omitempty" jsonschema:"let programs filter their own system calls (seccomp), as browsers do; these filters use memory that all containers share"`
+	NestedSandboxes bool `json:"nested_sandboxes,omitempty" jsonschema:"let programs filter their own system calls (seccomp), as browsers do; these filters use memory that all containers share; a sandbox that also needs new namespaces, such as Chromium's, does not start"`
 }
 
 // Transports of MCP, as [Server.Transport] names them.

@@ -12,21 +12,21 @@ import (
 type Service struct {
 	Image    string            `json:"image,omitempty" jsonschema:"container image of the service; required without build"`
 	Build    *Build            `json:"build,omitempty" jsonschema:"source to build the image from: a directory or a mapping"`
-	Command  string            `json:"command,omitempty" jsonschema:"program to run; default the image's command"`
+	Command  string            `json:"command,omitempty" jsonschema:"program to run, which must stay in the foreground; default the image's command"`
 	Args     []string          `json:"args,omitempty" jsonschema:"arguments of command"`
-	Env      map[string]string `json:"env,omitempty" jsonschema:"environment variables of the service"`
-	User     string            `json:"user,omitempty" jsonschema:"user or uid, with optional :group or :gid; must not be root"`
-	Writable []string          `json:"writable,omitempty" jsonschema:"directories of the container that the service may write to, in addition to /tmp and home; empty at the start"`
-	Files    map[string]string `json:"files,omitempty" jsonschema:"files and directories to copy into the service's container before it starts: absolute path in the container to path relative to the eval"`
-	Ports    []int             `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports that the service listens on in its container; required"`
-	Ready    *Ready            `json:"ready,omitempty" jsonschema:"how to check that the service is ready; required"`
+	Env      map[string]string `json:"env,omitempty" jsonschema:"environment variables of the service and of ready.exec"`
+	User     string            `json:"user,omitempty" jsonschema:"as of servers"`
+	Writable []string          `json:"writable,omitempty" jsonschema:"directories of the container that the service may write to, in addition to /tmp and home; empty at the start, and in memory"`
+	Files    map[string]string `json:"files,omitempty" jsonschema:"files and directories to copy in before it starts, as of servers"`
+	Ports    []int             `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports that the service listens on in its container, other than the server's own port; required"`
+	Ready    *Ready            `json:"ready,omitempty" jsonschema:"how to check that the service is ready: exec or health; required"`
 
 	Limits
 }
 
 // Ready is how to see that a service is ready: exactly one of Exec and Health.
 type Ready struct {
-	Exec    []string `json:"exec,omitempty" jsonschema:"program and arguments to run in the service's container; exit code 0 means that it is ready"`
+	Exec    []string `json:"exec,omitempty" jsonschema:"program and arguments to run in the service's container again and again, until it exits with 0"`
 	Health  bool     `json:"health,omitempty" jsonschema:"true to wait until the image's HEALTHCHECK reports healthy"`
 	Timeout float64  `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds within which the service must be ready; default 60"`
 }

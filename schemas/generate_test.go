@@ -71,6 +71,9 @@ func custom() map[reflect.Type]*jsonschema.Schema {
 
 func of[T any]() (*jsonschema.Schema, error) { return ofType(reflect.TypeFor[T]()) }
 
+// ofValue returns the schema of the type that a pointer points to.
+func ofValue(pointer any) (*jsonschema.Schema, error) { return ofType(reflect.TypeOf(pointer).Elem()) }
+
 func ofType(t reflect.Type) (*jsonschema.Schema, error) {
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: custom()})
 	if err != nil {

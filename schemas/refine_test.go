@@ -2,7 +2,6 @@ package schemas_test
 
 import (
 	"fmt"
-	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -89,7 +88,7 @@ func refineGraders(graders *jsonschema.Schema) error {
 		if !ok {
 			return fmt.Errorf("grader type %s has no config", name)
 		}
-		s, err := ofType(reflect.TypeOf(config).Elem())
+		s, err := ofValue(config)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ package schemas
 
 import _ "embed"
 
-//go:generate go test . -run TestGenerated -update
+//go:generate go test . -run ^Test(Generated|Reference)$ -update
 
 //go:embed eval.schema.json
 var eval []byte

@@ -40,10 +40,10 @@ type Tool struct {
 
 // Response is the response to calls that meet all its conditions.
 type Response struct {
-	Match       json.RawMessage   `json:"match,omitempty" jsonschema:"the arguments, whole; {} matches every call"`
+	Match       json.RawMessage   `json:"match,omitempty" jsonschema:"the complete arguments, compared as JSON; {} matches every call"`
 	MatchSchema json.RawMessage   `json:"match_schema,omitempty" jsonschema:"JSON Schema that the arguments fit"`
-	MatchRegex  map[string]string `json:"match_regex,omitempty" jsonschema:"regular expressions that arguments match, by name; one that is no string is matched as JSON"`
-	Return      json.RawMessage   `json:"return,omitempty" jsonschema:"result, as JSON"`
+	MatchRegex  map[string]string `json:"match_regex,omitempty" jsonschema:"RE2 expressions to find in arguments, by name; an argument that is not a string is matched as JSON"`
+	Return      json.RawMessage   `json:"return,omitempty" jsonschema:"result: its text is the value as JSON; a mapping is also its structuredContent"`
 	Error       string            `json:"error,omitempty" jsonschema:"text of a tool error, in place of a result"`
 	Sequence    []*Step           `json:"sequence,omitempty" jsonschema:"in place of return and error, one answer for each call that matches, in order; later calls get a tool error"`
 }
