@@ -139,12 +139,17 @@ func (f *Found) count(name string, spans int) {
 	f.Secrets[name] += spans
 }
 
-// note adds a span of a text of the given size.
-func (f *Found) note(p Span, size int) {
+// AddSpan counts a span, and does not list it.
+func (f *Found) AddSpan(p Span) {
 	f.Spans++
 	for _, name := range p.Secrets {
 		f.count(name, 1)
 	}
+}
+
+// note adds a span of a text of the given size.
+func (f *Found) note(p Span, size int) {
+	f.AddSpan(p)
 	if len(f.Where) < maxWhere {
 		f.Where = append(f.Where, p)
 		return

@@ -109,13 +109,9 @@ func (all everything) redacted(record evidence.Trial, rec *evidence.Recorder) ev
 func cleanOutputs(record *evidence.Trial, secrets *secret.Set, replaced []secret.Span) (marks secret.Marks, found secret.Found) {
 	last := len(record.EarlierOutput)
 	clean, found := secrets.Bytes([]byte(record.EarlierOutput + record.FinalOutput))
-	before := secret.Found{Spans: len(replaced), Secrets: map[string]int{}}
 	for _, p := range replaced {
-		for _, name := range p.Secrets {
-			before.Secrets[name]++
-		}
+		found.AddSpan(p)
 	}
-	found.Add(before)
 	spans := slices.Concat(found.Where, replaced)
 	slices.SortFunc(spans, func(a, b secret.Span) int { return a.At - b.At })
 	for _, text := range []struct {

@@ -133,7 +133,7 @@ kill_at() {
 		echo "the run ended before it was killed with $1 containers"
 		return 1
 	fi
-	for n in $(seq 60); do
+	for n in $(seq 180); do
 		[ "$(running)" = 0 ] && break
 		sleep 1
 	done
