@@ -14,8 +14,8 @@ import (
 // held the trial's recorder and its buffers, some 70 KiB, until the run ended.
 func TestMemoryOfManyResults(t *testing.T) {
 	heavytest.Mark(t)
-	runMany(t, plansOf(1)) // makes what is made once
 	const n, most = 100, 16 << 10
+	runMany(t, plansOf(n)) // makes what is made once, for as many at a time
 	trials := plansOf(n)
 	before := heldNow()
 	for range 5 { // what ran before may still be ending
@@ -24,7 +24,7 @@ func TestMemoryOfManyResults(t *testing.T) {
 	}
 	results := runMany(t, trials)
 	each := (heldNow() - before) / n
-	for range 50 { // goroutines of the last trials may still be ending
+	for range 300 { // goroutines of the last trials may still be ending
 		if each <= most {
 			break
 		}
