@@ -631,7 +631,7 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	if err := e.Allow(b.egress); err != nil {
 		return nil, usage("%w", err)
 	}
-	all, err := b.try(ctx, "init "+b.name, e, "", func(q *runner.Inspection) {
+	all, err := tryServers(ctx, b.state, "init "+b.name, e, "", func(q *runner.Inspection) {
 		q.AllowWeak, q.Resolved = b.allowWeak, func(lock *images.Lock) { b.lock = lock }
 		for _, value := range b.secrets {
 			q.Host.Secrets.Add(value)

@@ -163,7 +163,7 @@ func triedTask(ctx context.Context, s *state, a *evalEdit, id, server, tool stri
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	all, err := s.try(ctx, "new task "+id, e, tool, func(*runner.Inspection) {})
+	all, err := tryServers(ctx, s, "new task "+id, e, tool, func(*runner.Inspection) {})
 	switch {
 	case ctx.Err() != nil:
 		return nil, err

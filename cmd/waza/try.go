@@ -28,9 +28,9 @@ type tried struct {
 	failed  error // why it could not be inspected; nil if it was
 }
 
-// try starts each server of an eval alone in a container and calls some of its tools; with the name of one,
+// tryServers starts each server of an eval alone in a container and calls some of its tools; with the name of one,
 // that one and those that read. set completes the inspection that does it.
-func (s *state) try(ctx context.Context, command string, e *eval.Eval, tool string, set func(*runner.Inspection)) (all []tried, err error) {
+func tryServers(ctx context.Context, s *state, command string, e *eval.Eval, tool string, set func(*runner.Inspection)) (all []tried, err error) {
 	tries := map[string][]scaffold.Try{}
 	q := runner.Inspection{
 		ID: runner.NewID(command), Eval: e, Servers: slices.Sorted(maps.Keys(e.Config.MCPServers)), Source: "waza " + command,

@@ -43,6 +43,7 @@ var formats = map[string]format{
 		"internal/jsontext/layout.go":   "it lays valid JSON out",
 		"evidence/secret/json.go":       "copies all that stands between strings as it is",
 		"internal/strictyaml/json.go":   "makes nodes of a library's tokens",
+		"cmd/waza/scaffold/fields.go":   "it tells the kinds of values of valid JSON apart",
 		"cmd/waza/scaffold/tools.go":    "it tells the kinds of values of valid JSON apart",
 		"internal/yamltext/yamltext.go": "it lays valid JSON out as YAML",
 	}},
