@@ -80,7 +80,7 @@ func TestInitRefuses(t *testing.T) {
 	} {
 		p := unpackProject(t, "-- here.ts --\n-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n"+
 			"-- local/package.json --\n{\"name\": \"acme\"}\n-- local/mcp.json --\n{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\"-y\", \"acme@1\"]}}}\n"+
-			"-- pnpm/pnpm-workspace.yaml --\npackages: [a]\n-- pnpm/a/package.json --\n{}\n-- two/package.json --\n{\"workspaces\": [\"a\"]}\n-- two/a/package.json --\n{}\n-- two/a/requirements.txt --\n-- two/a/x.js --\n-- outside/package.json --\n{\"dependencies\": {\"shared\": \"file:../shared\"}}\n")
+			"-- pnpm/pnpm-workspace.yaml --\npackages: [a]\n-- pnpm/a/package.json --\n{}\n-- two/package.json --\n{\"workspaces\": [\"a\"]}\n-- two/a/package.json --\n{}\n-- two/a/requirements.txt --\n-- two/a/x.js --\n-- outside/package.json --\n{\"main\": \"x.js\", \"dependencies\": {\"shared\": \"file:../shared\"}}\n-- outside/x.js --\n")
 		if said := p.start(strings.Fields(args)...).wait(exitUsage).stderr.String(); !strings.Contains(said, want) {
 			t.Errorf("waza %s: %s", args, said)
 		}
