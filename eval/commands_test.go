@@ -55,7 +55,7 @@ func TestCommandMocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		var a cmdmock.Answer
-		given, miss := player.Ask(InvocationMembers(in, "/workspace"))
+		given, miss := player.Ask("", InvocationMembers(in, "/workspace"))
 		got := asked + ": "
 		if miss != nil {
 			got += fmt.Sprint("spent ", miss.Spent)

@@ -117,7 +117,7 @@ func (r *runner) known(server string) error {
 	if err != nil || slices.Contains(names, server) {
 		return err
 	}
-	return fmt.Errorf("%w has no server %q%s; it has: %s", ErrConfig, server, suggestion(server, names), quoteAll(names))
+	return fmt.Errorf("%w has no server %q%s; it has: %s", ErrConfig, server, template.Suggestion(server, names), template.Quoted(names))
 }
 
 // toolsStep lists a server's tools.

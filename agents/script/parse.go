@@ -62,7 +62,7 @@ type step struct {
 type action interface {
 	// compile checks the fields that were decoded, and sets the others.
 	compile(*compiler, strictyaml.Path)
-	// run returns a JSON value; see variables.
+	// run returns a JSON value; see [template.Variables].
 	run(context.Context, *runner) (any, error)
 }
 
@@ -135,7 +135,7 @@ func (c *compiler) step(at strictyaml.Path, s *step) {
 // name declares a name that following steps may use.
 func (c *compiler) name(at strictyaml.Path, name text) {
 	switch {
-	case !isName(name.written):
+	case !template.IsName(name.written):
 		c.doc.Problemf(at, "%s: %q is not a name: letters, digits and _, no leading digit, no word of the expression language", at, name.written)
 	case slices.Contains(c.names, name.written):
 		c.doc.Problemf(at, "%s: the name %q is taken", at, name.written)
@@ -147,7 +147,7 @@ func (c *compiler) name(at strictyaml.Path, name text) {
 // text is a string of a script, which may contain expressions.
 type text struct {
 	written string
-	compiled
+	template.Text
 }
 
 // UnmarshalJSON takes strings only, since a number could be written in several ways.
@@ -158,7 +158,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return jsontext.Unmarshal(b, &t.written)
 }
 
-func (c *compiler) text(at strictyaml.Path, t *text) { t.compiled = c.expressions(at, t.written) }
+func (c *compiler) text(at strictyaml.Path, t *text) { t.Text = c.expressions(at, t.written) }
 
 // filled is like text for a text that must not be empty.
 func (c *compiler) filled(at strictyaml.Path, t *text) {
@@ -168,8 +168,8 @@ func (c *compiler) filled(at strictyaml.Path, t *text) {
 	c.text(at, t)
 }
 
-func (c *compiler) expressions(at strictyaml.Path, written string) compiled {
-	made, err := parseText(written, c.names)
+func (c *compiler) expressions(at strictyaml.Path, written string) template.Text {
+	made, err := template.Parse(written, c.names)
 	if err != nil {
 		c.doc.Problemf(at, "%s: %v", at, err)
 	}
@@ -188,7 +188,7 @@ func (c *compiler) value(at strictyaml.Path, raw json.RawMessage) any {
 func valueOf[T any](c *compiler, at strictyaml.Path, raw json.RawMessage, what string) any {
 	v := c.value(at, raw)
 	switch v.(type) {
-	case T, compiled:
+	case T, template.Text:
 	default:
 		c.doc.Problemf(at, "%s must be %s, or an expression for one", at, what)
 	}

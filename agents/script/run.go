@@ -86,6 +86,7 @@ import (
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/template"
 	"github.com/waza-isolate/waza/mcp/client"
 )
 
@@ -138,7 +139,7 @@ type runner struct {
 	workspace  *os.Root
 	transcript *transcript.Writer
 	servers    *client.Servers
-	variables  *variables
+	variables  *template.Variables
 	iterations int    // of all loops so far
 	said       string // text of the last say step in this turn
 	stdout     io.Writer
@@ -160,10 +161,10 @@ func newRunner(in input.Input, stdout, events io.Writer) (*runner, error) {
 		next:       in.Next,
 		transcript: transcript.NewWriter(events),
 		servers:    client.NewServers(in.MCPConfig, "waza-script", in.Early, in.Answers),
-		variables:  newVariables(),
+		variables:  template.NewVariables(),
 	}
-	r.variables.bind("prompt", in.Prompt)
-	r.variables.bind("context", values)
+	r.variables.Bind("prompt", in.Prompt)
+	r.variables.Bind("context", values)
 	return r, nil
 }
 
@@ -211,7 +212,7 @@ func (r *runner) step(ctx context.Context, s step) (any, error) {
 		return nil, &StepError{Path: s.path, Err: err}
 	}
 	if s.As != nil {
-		r.variables.bind(s.As.written, value)
+		r.variables.Bind(s.As.written, value)
 	}
 	return value, nil
 }

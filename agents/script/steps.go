@@ -135,7 +135,7 @@ func (s *loopStep) run(ctx context.Context, r *runner) (any, error) {
 	return results, nil
 }
 
-func (s *loopStep) items(v *variables) ([]any, error) {
+func (s *loopStep) items(v *template.Variables) ([]any, error) {
 	if s.Times != nil {
 		return countTo(*s.Times), nil
 	}
@@ -158,10 +158,10 @@ func (s *loopStep) iterate(ctx context.Context, r *runner, item any) (any, error
 	if r.iterations++; r.iterations > maxIterations {
 		return nil, fmt.Errorf("more than %d iterations in all", maxIterations)
 	}
-	mark := r.variables.mark()
-	defer r.variables.release(mark)
+	mark := r.variables.Mark()
+	defer r.variables.Release(mark)
 	if s.As != nil {
-		r.variables.bind(s.As.written, item)
+		r.variables.Bind(s.As.written, item)
 	}
 	return r.steps(ctx, s.Steps)
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/template"
 )
 
 // Ways to find the entry for a request, each the first that has uses left.
@@ -38,6 +40,9 @@ type Side struct {
 //
 // Its conditions are by name, on the members of a request. The side's state is its member state, and
 // what is in an object is a member too, as arguments.id: names there are never taken for matchers.
+//
+// With Template, the strings of its answers and of Set may have expressions on the request's members, as
+// {{ arguments.id }}; see package template.
 type Entry struct {
 	Name  string                     `json:"name,omitempty"` // for After of others
 	Kind  match.Matchers             `json:"kind,omitempty"` // holds in either way of finding
@@ -46,6 +51,8 @@ type Entry struct {
 	Times int                        `json:"times,omitempty" min:"1" max:"1000000"` // the requests that answer is given to; else any number
 	Set   map[string]json.RawMessage `json:"set,omitempty"`                         // the state from then on, by name
 
+	Template bool `json:"template,omitempty"` // strings of what is given are templates
+
 	Answer  *Answer  `json:"answer,omitempty"`  // to every request
 	Answers []Answer `json:"answers,omitempty"` // in place of answer, one to each request in order; later ones have none
 
@@ -53,6 +60,16 @@ type Entry struct {
 	match *match.Args
 	after int // index of an entry, or -1
 	set   map[string]any
+	// filled has the values of the answers, with a template in place of each string.
+	filled []any
+	// counted is whether uses make a difference, to this entry or to one after it.
+	counted bool
+}
+
+// members are the names that expressions may use.
+var members = []string{
+	"args", "arguments", "dir", "env", "method", "model", "params", "prompt", "result", "results", "state",
+	"system", "tool", "tools",
 }
 
 // Answer is one answer.
@@ -93,6 +110,11 @@ func (s *Side) Compile() error {
 	for i := range s.Entries {
 		wrong(s.Entries[i].compile(fmt.Sprintf("entries[%d]", i), names, s.State))
 	}
+	for i := range s.Entries {
+		if after := s.Entries[i].after; after >= 0 {
+			s.Entries[after].counted = true
+		}
+	}
 	wrong(s.cycle())
 	return errors.Join(errs...)
 }
@@ -111,7 +133,7 @@ func values(at string, raw map[string]json.RawMessage) (map[string]any, error) {
 }
 
 func (e *Entry) compile(at string, names map[string]int, state map[string]json.RawMessage) (err error) {
-	e.after = -1
+	e.after, e.counted = -1, e.Answer == nil || e.Times > 0
 	switch {
 	case (e.Answer == nil) == (len(e.Answers) == 0):
 		return fmt.Errorf("%s: give it an answer, or a list of answers", at)
@@ -133,10 +155,38 @@ func (e *Entry) compile(at string, names map[string]int, state map[string]json.R
 	if e.set, err = values(at+".set", e.Set); err != nil {
 		return err
 	}
+	if e.Template {
+		if err := e.templates(at); err != nil {
+			return err
+		}
+	}
 	if e.kind, err = conditions(at+".kind", e.Kind); err != nil {
 		return err
 	}
 	e.match, err = conditions(at+".match", e.Match)
+	return err
+}
+
+// templates parses the strings of what an entry gives.
+func (e *Entry) templates(at string) (err error) {
+	read := func(at strictyaml.Path, text string) template.Text {
+		made, wrong := template.Parse(text, members)
+		if wrong != nil && err == nil {
+			err = fmt.Errorf("%s: %w", at, wrong)
+		}
+		return made
+	}
+	for name, value := range e.set {
+		e.set[name] = template.Read(strictyaml.Path{at, "set", name}, value, read)
+	}
+	e.filled = nil
+	for _, a := range e.all() {
+		value, wrong := jsontext.Parse(a.Value)
+		if wrong != nil {
+			return fmt.Errorf("%s: the value is not JSON: %w", at, wrong)
+		}
+		e.filled = append(e.filled, template.Read(strictyaml.Path{at, "value"}, value, read))
+	}
 	return err
 }
 

@@ -274,7 +274,7 @@ func FuzzSide(f *testing.F) {
 			if request, is := value.(map[string]any); is {
 				player := s.Play()
 				for range 3 {
-					if given, miss := player.Ask(request); miss == nil && !jsontext.Valid(given.Value) || miss != nil && miss.Error() == "" {
+					if given, miss := player.Ask("", request); miss == nil && !jsontext.Valid(given.Value) || miss != nil && miss.Error() == "" {
 						t.Errorf("%s gets %+v and %v", asked, given, miss)
 					}
 				}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/template"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -18,13 +20,22 @@ type Player struct {
 	side *Side
 
 	mu    sync.Mutex
-	uses  []int          // requests that each entry has answered; guarded by mu
+	uses  map[use]int    // requests that entries have answered; guarded by mu
 	state map[string]any // guarded by mu
 }
 
+// use is of an entry, by its index, in a thread.
+type use struct {
+	thread string
+	entry  int
+}
+
+// maxUses is how many uses a player remembers. Others go on as if there was none.
+const maxUses = 100_000
+
 // Play returns a player that has given nothing yet. A trial has its own.
 func (s *Side) Play() *Player {
-	return &Player{side: s, uses: make([]int, len(s.Entries)), state: maps.Clone(s.state)}
+	return &Player{side: s, uses: map[use]int{}, state: maps.Clone(s.state)}
 }
 
 // Given is the answer to a request.
@@ -46,27 +57,60 @@ type Miss struct {
 	// Other is the other way to find an entry, and Otherwise the index of the one that it finds, or -1.
 	Other     string
 	Otherwise int
+	// Unfilled is why the template of the nearest entry, whose answer it would have got, has no value.
+	Unfilled error
 }
 
-// Ask returns the answer to a request, an object as [jsontext.Parse] returns it, or the miss.
-func (p *Player) Ask(request map[string]any) (Given, *Miss) {
+// Ask returns the answer to a request, an object as [jsontext.Parse] returns it, or the miss. What has been
+// given is counted for each thread of requests by itself.
+func (p *Player) Ask(thread string, request map[string]any) (Given, *Miss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	members := p.members(request)
-	i, spent := p.find(members, p.side.Find)
+	i, spent := p.find(thread, members, p.side.Find)
 	if i < 0 {
-		return Given{}, p.miss(request, members, spent)
+		return Given{}, p.miss(thread, request, members, spent)
 	}
 	e := &p.side.Entries[i]
-	answer := e.Answer
+	this := use{thread, i}
+	answer, nth := e.Answer, 0
 	if answer == nil {
-		answer = &e.Answers[p.uses[i]]
+		nth = p.uses[this]
+		answer = &e.Answers[nth]
 	}
-	p.uses[i]++
-	if len(e.set) > 0 {
-		maps.Copy(p.state, e.set)
+	value, set, err := answer.Value, e.set, error(nil)
+	if e.Template {
+		value, set, err = e.fill(nth, members)
 	}
-	return Given{i, answer.Value, time.Duration(answer.DelayMS) * time.Millisecond}, nil
+	if err != nil {
+		return Given{}, &Miss{Request: request, Nearest: i, Otherwise: -1, Unfilled: err}
+	}
+	if _, known := p.uses[this]; e.counted && (known || len(p.uses) < maxUses) {
+		p.uses[this]++
+	}
+	maps.Copy(p.state, set)
+	return Given{i, value, time.Duration(answer.DelayMS) * time.Millisecond}, nil
+}
+
+// fill returns what an entry with templates gives to a request: the value of its nth answer, and the
+// state from then on.
+func (e *Entry) fill(nth int, members map[string]any) (value json.RawMessage, set map[string]any, err error) {
+	values := template.NewVariables()
+	for name, value := range members {
+		values.Bind(name, value)
+	}
+	set = map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(e.set)) {
+		if set[name], err = template.Fill(e.set[name], values); err != nil {
+			return nil, nil, err
+		}
+	}
+	filled, err := template.Fill(e.filled[nth], values)
+	if err != nil {
+		return nil, nil, err
+	}
+	value, err = jsontext.Marshal(filled)
+	return value, set, err
 }
 
 // members returns what conditions are on: the members of a request, and those of objects in it as
@@ -88,16 +132,16 @@ func (p *Player) members(request map[string]any) map[string]any {
 // find returns the index of the first entry that is for a request and has an answer left, or -1, and
 // whether any entry was for it. One with times makes room for those after it; one with a list of
 // answers does not, unless requests are answered in sequence.
-func (p *Player) find(members map[string]any, way string) (found int, spent bool) {
+func (p *Player) find(thread string, members map[string]any, way string) (found int, spent bool) {
 	for i := range p.side.Entries {
 		e := &p.side.Entries[i]
-		if e.after >= 0 && p.uses[e.after] == 0 || !e.kind.Takes(members) || way != InSequence && !e.match.Takes(members) {
+		if e.after >= 0 && p.uses[use{thread, e.after}] == 0 || !e.kind.Takes(members) || way != InSequence && !e.match.Takes(members) {
 			continue
 		}
 		spent = true
 		switch {
-		case e.Times > 0 && p.uses[i] >= e.Times:
-		case e.Answer != nil || p.uses[i] < len(e.Answers):
+		case e.Times > 0 && p.uses[use{thread, i}] >= e.Times:
+		case e.Answer != nil || p.uses[use{thread, i}] < len(e.Answers):
 			return i, true
 		case way != InSequence:
 			return -1, true
@@ -107,12 +151,12 @@ func (p *Player) find(members map[string]any, way string) (found int, spent bool
 }
 
 // miss describes why a request has no answer.
-func (p *Player) miss(request, members map[string]any, spent bool) *Miss {
+func (p *Player) miss(thread string, request, members map[string]any, spent bool) *Miss {
 	m := &Miss{Request: request, Spent: spent, Nearest: -1, Other: InSequence}
 	if p.side.Find == InSequence {
 		m.Other = ByMatch
 	}
-	m.Otherwise, _ = p.find(members, m.Other)
+	m.Otherwise, _ = p.find(thread, members, m.Other)
 	best := -1.0
 	for i := range p.side.Entries {
 		e := &p.side.Entries[i]
@@ -138,6 +182,8 @@ func (m *Miss) Error() string {
 	var said strings.Builder
 	fmt.Fprintf(&said, "no entry answers %s", text.Shorten(jsontext.Encode(m.Request), maxShown))
 	switch {
+	case m.Unfilled != nil:
+		fmt.Fprintf(&said, ": entries[%d] would, but for %v", m.Nearest, m.Unfilled)
 	case m.Spent:
 		fmt.Fprintf(&said, ": entries[%d] has given all its answers", m.Nearest)
 	case m.Difference.Path != "":

@@ -35,7 +35,7 @@ func ask(t *testing.T, s *Side, lines ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		given, miss := p.Ask(request.(map[string]any))
+		given, miss := p.Ask("", request.(map[string]any))
 		got := string(given.Value)
 		if given.Delay > 0 {
 			got += " after " + given.Delay.String()
@@ -140,6 +140,39 @@ func TestRefused(t *testing.T) {
 		doc.Decode(&s)
 		if err := s.Compile(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives %v, want %q", text, err, want)
+		}
+	}
+}
+
+// With template, answers and state are of what is asked, with the digits of numbers.
+func TestTemplate(t *testing.T) {
+	s := side(t, `
+state: {paid: 0}
+entries:
+- {kind: {tool: pay}, template: true, set: {paid: "{{ state.paid + arguments.cents }}"}, answer: {value: {id: "{{ arguments.id }}", text: "{{ arguments.id }} for {{ arguments.note.to[0] }}, {{ state.paid }} before"}}}
+- {kind: {tool: sum}, template: true, answer: {value: "{{ state.paid }}"}}
+- {kind: {tool: plain}, answer: {value: "{{ state.paid }}"}}
+`)
+	ask(t, s,
+		`{"tool":"pay","arguments":{"id":9007199254740993,"cents":5,"note":"{\"to\":[\"Ann\"]}"}} -> {"id":9007199254740993,"text":"9007199254740993 for Ann, 0 before"}`,
+		`{"tool":"pay","arguments":{"id":2,"cents":1}} -> no entry answers {"arguments":{"cents":1,"id":2},"tool":"pay"}: entries[0] would, but for {{ arguments.note.to[0] }}: arguments has no "note"; it has "cents", "id"`,
+		`{"tool":"pay","arguments":{"id":2,"cents":2,"note":{"to":["Bob"]}}} -> {"id":2,"text":"2 for Bob, 5 before"}`,
+		`{"tool":"sum"} -> 7`,
+		`{"tool":"plain"} -> "{{ state.paid }}"`,
+	)
+	wrong := &Side{Entries: []Entry{{Template: true, Answer: &Answer{Value: []byte(`["{{ argument.id }}"]`)}}}}
+	want := `entries[0].value[0]: {{ argument.id }}: unknown name "argument" (did you mean "arguments"?); known here: args, arguments, dir, env, method, model, params, prompt, result, results, state, system, tool, tools`
+	if err := wrong.Compile(); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
+// What was given is counted for each thread by itself.
+func TestThreads(t *testing.T) {
+	p := side(t, `{entries: [{times: 1, answer: {value: 1}}, {answer: {value: 2}}]}`).Play()
+	for _, step := range []struct{ thread, want string }{{"a", "1"}, {"b", "1"}, {"a", "2"}, {"b", "2"}, {"c", "1"}} {
+		if given, miss := p.Ask(step.thread, map[string]any{}); miss != nil || string(given.Value) != step.want {
+			t.Errorf("%s: %s, %v", step.thread, given.Value, miss)
 		}
 	}
 }

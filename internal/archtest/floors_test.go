@@ -34,7 +34,7 @@ var floors = [][]string{
 	// What goes over the wire, and what it adds up to.
 	{
 		"evidence/capture", "egress", "mcp/client", "mcp/proxy",
-		"model/judge", "sandbox", "test/attacks/hostileguest",
+		"model/judge", "model/recorded", "sandbox", "test/attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.
 	{"agents/transcript", "grading", "model/stub", "results"},

@@ -1,8 +1,9 @@
 // Package template substitutes values for {{ expressions }} in texts, and in JSON values
-// whose strings are such texts.
+// whose strings are such texts. Values are inserted without escaping.
 //
-// It defines no expression language: the caller compiles expressions. Values are inserted
-// without escaping.
+// A plain path, such as stock.items[0].id, keeps the digits of numbers, and a missing part is an error;
+// it leads into a text that is JSON as into what the text says. Other expressions are programs of package
+// expr, without functions whose result may differ between runs.
 package template
 
 import (
@@ -20,42 +21,37 @@ const (
 	closing = "}}"
 )
 
-// ErrOpen is returned for an expression without an end.
-var ErrOpen = errors.New(`"{{" without "}}"`)
-
-// Expression evaluates an expression in an environment, and returns a JSON value.
-type Expression[E any] func(E) (any, error)
+var errOpen = errors.New(`"{{" without "}}"; a literal one is written {{ "{{" }}`)
 
 // Text is a sequence of plain text and expressions.
-type Text[E any] []part[E]
+type Text []part
 
 // part is an expression or plain text.
-type part[E any] struct {
+type part struct {
 	plain string
-	value Expression[E]
+	value *expression
 }
 
-// Parse splits text at its expressions and compiles each, without braces and surrounding
-// space. It returns [ErrOpen] or an error of compile.
-func Parse[E any](text string, compile func(string) (Expression[E], error)) (Text[E], error) {
-	var all Text[E]
+// Parse splits text at its expressions, which may use names, and compiles each.
+func Parse(text string, names []string) (Text, error) {
+	var all Text
 	for {
 		plain, rest, found := strings.Cut(text, opening)
 		if plain != "" {
-			all = append(all, part[E]{plain: plain})
+			all = append(all, part{plain: plain})
 		}
 		if !found {
 			return all, nil
 		}
 		end := expressionEnd(rest)
 		if end < 0 {
-			return nil, ErrOpen
+			return nil, errOpen
 		}
-		value, err := compile(strings.TrimSpace(rest[:end]))
+		value, err := compile(strings.TrimSpace(rest[:end]), names)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, part[E]{value: value})
+		all = append(all, part{value: value})
 		text = rest[end+len(closing):]
 	}
 }
@@ -82,14 +78,14 @@ func expressionEnd(s string) int {
 }
 
 // String returns the text with values substituted: strings verbatim, other values as JSON.
-func (t Text[E]) String(env E) (string, error) {
+func (t Text) String(v *Variables) (string, error) {
 	var out strings.Builder
 	for _, p := range t {
 		if p.value == nil {
 			out.WriteString(p.plain)
 			continue
 		}
-		value, err := p.value(env)
+		value, err := p.value.eval(v)
 		if err != nil {
 			return "", err
 		}
@@ -108,16 +104,16 @@ func (t Text[E]) String(env E) (string, error) {
 
 // Value returns the value, of any type, of a text that consists of a single expression, and
 // otherwise the text as by String.
-func (t Text[E]) Value(env E) (any, error) {
+func (t Text) Value(v *Variables) (any, error) {
 	if len(t) == 1 && t[0].value != nil {
-		return t[0].value(env)
+		return t[0].value.eval(v)
 	}
-	return t.String(env)
+	return t.String(v)
 }
 
 // Read returns a JSON value with each string replaced by the text that read returns for it
 // and its path.
-func Read[E any](at strictyaml.Path, value any, read func(strictyaml.Path, string) Text[E]) any {
+func Read(at strictyaml.Path, value any, read func(strictyaml.Path, string) Text) any {
 	switch value := value.(type) {
 	case string:
 		return read(at, value)
@@ -138,15 +134,15 @@ func Read[E any](at strictyaml.Path, value any, read func(strictyaml.Path, strin
 }
 
 // Fill returns a value returned by Read with each text replaced by its value.
-func Fill[E any](value any, env E) (any, error) {
+func Fill(value any, v *Variables) (any, error) {
 	switch value := value.(type) {
-	case Text[E]:
-		return value.Value(env)
+	case Text:
+		return value.Value(v)
 	case []any:
 		items := make([]any, len(value))
 		for i, item := range value {
 			var err error
-			if items[i], err = Fill(item, env); err != nil {
+			if items[i], err = Fill(item, v); err != nil {
 				return nil, err
 			}
 		}
@@ -155,7 +151,7 @@ func Fill[E any](value any, env E) (any, error) {
 		fields := make(map[string]any, len(value))
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			var err error
-			if fields[key], err = Fill(value[key], env); err != nil {
+			if fields[key], err = Fill(value[key], v); err != nil {
 				return nil, err
 			}
 		}

@@ -165,7 +165,7 @@ func (p *Player) call(params json.RawMessage) (any, time.Duration) {
 		}
 		arguments = given
 	}
-	given, miss := p.answers.Ask(map[string]any{"tool": name, "arguments": arguments})
+	given, miss := p.answers.Ask("", map[string]any{"tool": name, "arguments": arguments})
 	if miss == nil {
 		return given.Value, given.Delay
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/model/dialect"
+	"github.com/waza-isolate/waza/model/recorded"
 )
 
 // call is one request on its way to a provider, and the answer on its way back.
@@ -53,7 +54,7 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 		answer: bounded.Head{Limit: maxKept, Share: g.memory},
 		record: evidence.ModelCall{
 			Seq: g.next(), Provider: p.Name, Method: method, Path: to.String(),
-			Request: body, Start: g.rec.Now(),
+			Request: body, Start: g.rec.Now(), Played: p.Played,
 		},
 	}
 	if asking != nil {
@@ -74,7 +75,7 @@ func (c *call) understand(made evidence.ModelCall) {
 			c.model = asked.Model
 		}
 	}
-	c.digest = digest(c.gateway.rec, made.Method, made.Path, made.Request)
+	c.digest = recorded.Digest(c.gateway.rec.Clean, made.Method, made.Path, made.Request)
 }
 
 // claim returns what the request asks for. Only models' turns cost anything.

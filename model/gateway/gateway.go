@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,6 +95,9 @@ func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) *Gateway 
 		if p.Silence == 0 {
 			p.Silence = defaultSilence
 		}
+		if p.Played {
+			p.BaseURL = &url.URL{Scheme: "http", Host: p.Name} // recorded paths are below it
+		}
 		g.providers[p.Name] = p
 		for _, secret := range append([]string{p.Key}, p.Secrets...) {
 			g.secrets.Add(secret)
@@ -128,14 +132,18 @@ func (g *Gateway) Refused() []string { return g.health.refusals() }
 // Down checks the providers whose last response to the agent was a failure by requesting
 // their list of models, since an agent may provoke errors. For the first provider that
 // fails in the same way, it returns an error with advice. An answer that the provider itself broke off
-// needs no such check: what an agent does to its own connection is not counted as that.
+// needs no such check: what an agent does to its own connection is not counted as that. One whose answers
+// are played is never down.
 func (g *Gateway) Down(ctx context.Context) error {
 	failed := g.health.failed()
 	for _, name := range sortedKeys(failed) {
+		p := g.providers[name]
+		if p.Played {
+			continue
+		}
 		if failed[name] == downStream {
 			return fmt.Errorf("model provider %q broke off its last answer to the agent; run again later, or name another provider in config.model", name)
 		}
-		p := g.providers[name]
 		status, err := p.check(ctx)
 		if classOf(status, err) != failed[name] {
 			continue

@@ -27,6 +27,7 @@ type Provider struct {
 	BaseURL *url.URL // what its paths are below
 	// Transport sends it requests; required.
 	Transport http.RoundTripper
+	Played    bool              // Transport answers from a record, in the provider's place; BaseURL and Key are not used
 	Key       string            // empty for none
 	KeyEnv    string            // the variable that the key is from, for messages
 	Headers   map[string]string // replace those of the agent

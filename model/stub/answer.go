@@ -67,7 +67,7 @@ func isWord(c rune) bool {
 }
 
 // pick returns the offered tool that c calls. The error lists the offered tools.
-func (c call) pick(tools []dialect.ToolName) (dialect.ToolName, error) {
+func (c callEntry) pick(tools []dialect.ToolName) (dialect.ToolName, error) {
 	surely, perhaps := c.fitting(tools)
 	for _, found := range [][]dialect.ToolName{surely, perhaps} {
 		switch {
@@ -83,21 +83,21 @@ func (c call) pick(tools []dialect.ToolName) (dialect.ToolName, error) {
 // fitting returns the tools that c can mean, each once. If c names a server, a tool surely fits
 // if its name is made of the server's and the tool's in a way that agents use, and perhaps if it is
 // the tool's own. Otherwise a tool surely fits by its whole name, and perhaps by its end.
-func (c call) fitting(tools []dialect.ToolName) (surely, perhaps []dialect.ToolName) {
+func (c callEntry) fitting(tools []dialect.ToolName) (surely, perhaps []dialect.ToolName) {
 	readings := make([]capture.Resolution, len(tools))
-	if c.server != "" {
+	if c.Server != "" {
 		all := make([]string, len(tools))
 		for i, t := range tools {
 			all[i] = t.String()
 		}
-		readings = capture.Resolve(map[string][]string{c.server: {c.tool}}, all...)
+		readings = capture.Resolve(map[string][]string{c.Server: {c.Tool}}, all...)
 	}
 	for i, t := range tools {
 		ofServer := readings[i].Kind == capture.NameTool && !readings[i].Bare
 		switch {
-		case ofServer || c.server == "" && t.String() == c.tool:
+		case ofServer || c.Server == "" && t.String() == c.Tool:
 			surely = with(surely, t)
-		case readings[i].Bare || c.server == "" && named(t, c.tool):
+		case readings[i].Bare || c.Server == "" && named(t, c.Tool):
 			perhaps = with(perhaps, t)
 		}
 	}
@@ -111,12 +111,15 @@ func with(tools []dialect.ToolName, t dialect.ToolName) []dialect.ToolName {
 	return append(tools, t)
 }
 
-func (c call) String() string {
-	if c.server == "" {
-		return fmt.Sprintf("%q", c.tool)
+func (c callEntry) String() string {
+	if c.Server == "" {
+		return fmt.Sprintf("%q", c.Tool)
 	}
-	return fmt.Sprintf("%q of server %q", c.tool, c.server)
+	return fmt.Sprintf("%q of server %q", c.Tool, c.Server)
 }
+
+// excerpt returns s, short enough for a message.
+func excerpt(s string) string { return text.Shorten(s, 200) }
 
 // shownNames is how many names a message lists.
 const shownNames = 200

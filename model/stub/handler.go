@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/model/dialect"
@@ -30,20 +31,20 @@ type Request struct {
 // Handler returns a handler that responds according to the script, under any path prefix.
 // Handlers share no state. It calls tell for each request, from several goroutines.
 func (s *Script) Handler(tell ...func(Request)) http.Handler {
-	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, tell: tell}
+	return &handler{script: s, player: s.side.Play(), tell: tell}
 }
 
 // HandlerOver returns a handler for requests with secrets, which the digests in an answer's ids
 // must not confirm: it makes ids of what clean leaves of a request.
 func (s *Script) HandlerOver(clean func(json []byte) []byte) http.Handler {
-	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, clean: clean}
+	return &handler{script: s, player: s.side.Play(), clean: clean}
 }
 
 type handler struct {
-	script   *Script
-	troubles *memory
-	tell     []func(Request)
-	clean    func(json []byte) []byte // nil to leave out nothing
+	script *Script
+	player *cassette.Player
+	tell   []func(Request)
+	clean  func(json []byte) []byte // nil to leave out nothing
 }
 
 // exchange is one request and its answer.
@@ -103,31 +104,24 @@ func (e *exchange) serve() {
 		return
 	}
 	asked.clean = e.clean
-	made, err := e.script.play(asked, e.troubles)
+	made, err := e.play(asked)
 	if err != nil {
 		e.refuse(http.StatusBadRequest, err.Error())
 		return
 	}
-	e.play(asked, made)
+	e.give(asked, made)
 }
 
-func (e *exchange) play(asked *request, made played) {
-	delay := time.Duration(0)
-	switch {
-	case made.trouble != nil:
-		delay = made.trouble.delay
-	case made.line != nil:
-		delay = made.line.delay
-	}
-	if !wait(e.r.Context(), delay) {
+func (e *exchange) give(asked *request, made played) {
+	if !wait(e.r.Context(), made.delay) {
 		return
 	}
-	if made.trouble != nil && made.trouble.fail != nil {
-		e.fail(made.trouble.fail, made.what)
+	if made.line.Fail != nil {
+		e.fail(made.line.Fail, made.what)
 		return
 	}
 	e.report(http.StatusOK, made.what)
-	encode(asked, made.answer).write(e.w, e.r, made.trouble)
+	encode(asked, made.answer).write(e.w, e.r, made.line)
 }
 
 func (e *exchange) fail(f *failure, what string) {
@@ -250,8 +244,8 @@ func arrayOf(events []dialect.Event) body {
 	return made
 }
 
-// write writes b, or with trouble half of it.
-func (b body) write(w http.ResponseWriter, r *http.Request, t *trouble) {
+// write writes b, or half of it if the line has a trouble.
+func (b body) write(w http.ResponseWriter, r *http.Request, l line) {
 	w.Header().Set("Content-Type", b.contentType)
 	if b.stream {
 		w.Header().Set("Cache-Control", "no-cache")
@@ -261,7 +255,7 @@ func (b body) write(w http.ResponseWriter, r *http.Request, t *trouble) {
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
 	for i, part := range b.parts {
-		half := t != nil && i == len(b.parts)/2
+		half := l.trouble() != "" && i == len(b.parts)/2
 		if half {
 			part = part[:len(part)/2]
 		}
@@ -270,15 +264,15 @@ func (b body) write(w http.ResponseWriter, r *http.Request, t *trouble) {
 		}
 		_ = out.Flush() // what cannot flush sends it all at the end
 		if half {
-			t.breakOff(out, r)
+			l.breakOff(out, r)
 		}
 	}
 }
 
 // breakOff ends an answer in its middle. It does not return.
-func (t *trouble) breakOff(out *http.ResponseController, r *http.Request) {
-	wait(r.Context(), t.stall)
-	if t.cut == "reset" {
+func (l line) breakOff(out *http.ResponseController, r *http.Request) {
+	wait(r.Context(), time.Duration(l.StallMS)*time.Millisecond)
+	if l.Cut == "reset" {
 		if conn, _, err := out.Hijack(); err == nil {
 			reset(conn)
 		}

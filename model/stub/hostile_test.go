@@ -32,7 +32,7 @@ func TestHistoryThatMultiplies(t *testing.T) {
 			dialect.Item{Role: dialect.Assistant, Text: "?"},
 			dialect.Item{Role: dialect.User, Text: "?", Results: []dialect.Result{{Name: "x", Text: "?"}}})
 	}
-	if got := a.tries(); got.status != 400 || !strings.Contains(got.Error, "tools have given 20000 results so far") {
+	if got := a.tries(); got.status != 400 || !strings.Contains(got.Error, "results is a list of 20000 and has no [60000]") {
 		t.Errorf("status %d: %s", got.status, got.Error)
 	}
 }

@@ -2,64 +2,71 @@ package stub
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"time"
 
-	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/template"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// played is the result for a request: a response or a failure, with a description for the
-// log.
+// played is the result for a request: an answer, and the line that it is of, with a description for the log.
 type played struct {
-	answer  dialect.Answer
-	line    *line // with the answer's delay; nil for an aside
-	trouble *trouble
-	what    string
+	answer dialect.Answer
+	line   line
+	delay  time.Duration
+	what   string
 }
 
 // neutral is the answer if the script has none.
 const neutral = "OK."
 
 // play decides what r gets. An error is for the agent: the script does not fit the request.
-func (s *Script) play(r *request, troubles *memory) (played, error) {
-	found := -1
-	if given, miss := s.when.Ask(r.members()); miss == nil {
-		found = given.Entry
+func (h *handler) play(r *request) (played, error) {
+	begins, miss := h.player.Ask("", r.members())
+	first := lineOf(begins)
+	if miss == nil && first.Conversation == nil {
+		return played{answer: newAnswer(r, mark{}, first.text()), what: "aside"}, nil
 	}
-	if said, is := s.asideFor(r, found); is {
+	if said, is := h.script.asideFor(r); is {
 		return played{answer: newAnswer(r, mark{}, said), what: "aside"}, nil
 	}
-	number, err := s.conversationFor(r, found-len(s.asides))
-	if err != nil {
-		return played{}, err
-	}
-	c := s.conversations[number]
-	turn := c.position(r)
-	name := fmt.Sprintf("turn %d%s", turn+1, c.suffix())
-	if turn >= len(c.steps) {
-		return played{}, fmt.Errorf("the script is at its end: %s is asked for and there are %d", name, len(c.steps))
-	}
-	current := c.steps[turn]
-	m := mark{conversation: number, turn: turn, there: true}
-	made := played{line: current.answer, what: name}
-	if nth := troubles.next(m.id("", r.digest()), len(current.troubles)); nth < len(current.troubles) {
-		made.trouble = &current.troubles[nth]
-		made.what += ", " + made.trouble.String()
-	}
-	if current.answer == nil {
-		if made.trouble == nil {
-			return played{}, fmt.Errorf("the script has ended: %s has only troubles, and no response after them", name)
+	m := mark{conversation: r.previous.conversation, there: true}
+	if !r.previous.there || m.conversation >= len(h.script.conversations) {
+		if miss != nil {
+			return played{}, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt))
 		}
-		made.answer = newAnswer(r, m, neutral)
+		m.conversation = *first.Conversation
+	}
+	c := h.script.conversations[m.conversation]
+	m.turn = c.position(r)
+	name := fmt.Sprintf("turn %d%s", m.turn+1, c.suffix())
+	if m.turn >= len(c.turns) {
+		return played{}, fmt.Errorf("the script is at its end: %s is asked for and there are %d", name, len(c.turns))
+	}
+	asked := r.results(len(r.Items))
+	asked[memberConversation], asked[memberTurn] = number(m.conversation), number(m.turn+1)
+	given, miss := h.player.Ask(m.id("", r.digest()), asked)
+	switch {
+	case miss == nil:
+	case miss.Unfilled != nil:
+		return played{}, fmt.Errorf("%s: %w", name, miss.Unfilled)
+	default:
+		return played{}, fmt.Errorf("the script has ended: %s has only troubles, and no response after them", name)
+	}
+	made := played{line: lineOf(given), delay: given.Delay}
+	made.what = name + made.line.trouble()
+	if made.line.Fail != nil {
 		return made, nil
 	}
-	if made.answer, err = current.answer.answer(r, m); err != nil {
+	var err error
+	if made.answer, err = made.line.answer(r, m); err != nil {
 		return played{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return made, nil
@@ -72,94 +79,67 @@ func (c conversation) suffix() string {
 	return " of " + c.name
 }
 
-// conversationFor returns the number of the conversation that r goes on with, or else found, the first
-// whose conditions it meets; negative for none.
-func (s *Script) conversationFor(r *request, found int) (int, error) {
-	switch {
-	case r.previous.there && r.previous.conversation < len(s.conversations):
-		return r.previous.conversation, nil
-	case found < 0:
-		return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt))
-	}
-	return found, nil
-}
-
-// asideFor reports whether r is not part of a task, and returns its response. That includes
-// requests that the script declares as asides, of which found is the first that it meets, that
-// demand JSON of a schema, that offer no tools although the script calls some, and that agents send
-// to warm up or to check a key.
-func (s *Script) asideFor(r *request, found int) (string, bool) {
-	if found >= 0 && found < len(s.asides) {
-		return s.asides[found].Say, true
-	}
+// asideFor reports whether r is not part of a task, though the script has no aside for it, and returns its
+// response. That are requests that demand JSON of a schema, that offer no tools although the script
+// calls some, and that agents send to warm up or to check a key.
+func (s *Script) asideFor(r *request) (string, bool) {
 	if r.Format != nil {
 		return example(r.Format), true
 	}
 	last := strings.TrimSpace(r.last())
 	warming := !r.previous.there && len(r.Items) <= 1 && (last == "" || strings.EqualFold(last, "warmup"))
-	if warming || r.MaxTokens == 1 || len(r.tools) == 0 && s.callsTools() {
+	if warming || r.MaxTokens == 1 || len(r.tools) == 0 && s.callsTools {
 		return neutral, true
 	}
 	return "", false
 }
 
-// callsTools reports whether any turn calls a tool.
-func (s *Script) callsTools() bool {
-	for _, c := range s.conversations {
-		for _, step := range c.steps {
-			if step.answer != nil && len(step.answer.calls) > 0 {
-				return true
-			}
-		}
+// lineOf returns the value of an entry, which is one that script has written.
+func lineOf(given cassette.Given) (l line) {
+	_ = jsontext.Unmarshal(given.Value, &l)
+	return l
+}
+
+// text returns what the line says: a value that is no text as JSON.
+func (l line) text() string {
+	var text string
+	if len(l.Say) == 0 || jsontext.Unmarshal(l.Say, &text) == nil {
+		return text
 	}
-	return false
+	return string(l.Say)
 }
 
 // answer returns l as an answer to r.
-func (l *line) answer(r *request, m mark) (dialect.Answer, error) {
-	results := r.results(len(r.Items))
-	text, err := l.say.String(results)
-	if err != nil {
-		return dialect.Answer{}, err
-	}
-	a := newAnswer(r, m, text)
-	for _, c := range l.calls {
-		made, err := c.use(r.tools, results)
+func (l line) answer(r *request, m mark) (dialect.Answer, error) {
+	a := newAnswer(r, m, l.text())
+	for _, c := range l.Calls {
+		tool, err := c.pick(r.tools)
 		if err != nil {
 			return dialect.Answer{}, err
 		}
-		a.Uses = append(a.Uses, made)
+		if c.Arguments == nil {
+			c.Arguments = json.RawMessage("{}")
+		}
+		a.Uses = append(a.Uses, dialect.AnswerUse{Tool: tool, Arguments: c.Arguments})
 	}
 	a.Usage = usageOf(r, a)
-	if l.usage != nil {
-		a.Usage = *l.usage
+	if l.Usage != nil {
+		a.Usage = dialect.Usage{Input: l.Usage.Input, Output: l.Usage.Output, Cached: l.Usage.Cached}
 	}
 	return a, nil
 }
 
-func (c call) use(tools []dialect.ToolName, results []string) (dialect.AnswerUse, error) {
-	tool, err := c.pick(tools)
-	if err != nil {
-		return dialect.AnswerUse{}, err
-	}
-	filled, err := template.Fill(c.arguments, results)
-	if err != nil {
-		return dialect.AnswerUse{}, err
-	}
-	encoded, err := evidence.Marshal(filled)
-	return dialect.AnswerUse{Tool: tool, Arguments: encoded}, err
-}
-
-// String names t for a log.
-func (t *trouble) String() string {
+// trouble names what happens in place of an answer, for a log.
+func (l line) trouble() string {
 	switch {
-	case t.fail != nil:
-		return fmt.Sprintf("fail %d", t.fail.Status)
-	case t.stall != 0:
-		return "stall"
-	default:
-		return "cut"
+	case l.Fail != nil:
+		return fmt.Sprintf(", fail %d", l.Fail.Status)
+	case l.StallMS > 0:
+		return ", stall"
+	case l.Cut != "":
+		return ", cut"
 	}
+	return ""
 }
 
 // maxUnmarked is how many turns without ids are compared with the script. Each comparison may
@@ -187,7 +167,7 @@ func (c conversation) position(r *request) int {
 			continue
 		}
 		unmarked++
-		if next < len(c.steps) && unmarked < maxUnmarked && c.steps[next].made(r, i) {
+		if next < len(c.turns) && unmarked < maxUnmarked && c.turns[next].made(r, i) {
 			next++
 		}
 	}
@@ -204,19 +184,23 @@ func latest(uses []dialect.Use) (turn int, marked bool) {
 	return turn, marked
 }
 
-// made reports whether the nth item looks like the answer of s.
-func (s step) made(r *request, nth int) bool {
+// made reports whether the nth item looks like the answer of t.
+func (t turn) made(r *request, nth int) bool {
 	item := r.Items[nth]
 	switch {
-	case s.answer == nil:
+	case t.end:
 		return false
-	case len(s.answer.calls) > 0:
+	case t.call != nil:
 		return slices.ContainsFunc(item.Uses, func(use dialect.Use) bool {
-			surely, perhaps := s.answer.calls[0].fitting([]dialect.ToolName{{Local: use.Name}})
+			surely, perhaps := t.call.fitting([]dialect.ToolName{{Local: use.Name}})
 			return len(surely)+len(perhaps) > 0
 		})
 	}
-	text, err := s.answer.say.String(r.results(nth))
+	values := template.NewVariables()
+	for name, value := range r.results(nth) {
+		values.Bind(name, value)
+	}
+	text, err := t.say.String(values)
 	return err == nil && len(item.Uses) == 0 && strings.TrimSpace(item.Text) == strings.TrimSpace(text)
 }
 
@@ -256,28 +240,4 @@ func readMark(id string) (mark, bool) {
 		numbers[i], _ = strconv.Atoi(found[i+1]) // digits, few enough
 	}
 	return mark{numbers[0], numbers[1], numbers[2], true}, true
-}
-
-// memory counts the troubles that requests have had, by digest, since they leave no trace in a
-// conversation.
-type memory struct {
-	mu   sync.Mutex
-	seen map[string]int // guarded by mu
-}
-
-// maxRemembered is how many requests a memory has.
-const maxRemembered = 100_000
-
-// next returns how many of total troubles the request has had, and counts one more.
-func (m *memory) next(key string, total int) int {
-	if total == 0 {
-		return 0
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	had, known := m.seen[key]
-	if had < total && (known || len(m.seen) < maxRemembered) {
-		m.seen[key] = had + 1
-	}
-	return had
 }

@@ -187,11 +187,11 @@ func TestResultsAreUnwrapped(t *testing.T) {
 		"Wall time: 0.0012 seconds\nOutput:\n[{\"type\":\"text\",\"text\":\"{\\\"n\\\": 12}\"}]",
 		"{\"n\": 12}\n\n{\"n\":12}",
 	} {
-		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: count}}, {say: '{{ result }} {{ result.n }}'}]").Handler(), dialect: dialect.Responses, tools: []string{"count"}}
+		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: count}}, {say: '{{ result }} {{ result.n }} {{ len(results) }}'}]").Handler(), dialect: dialect.Responses, tools: []string{"count"}}
 		a.says("Count.")
 		a.asks()
 		a.gives(result)
-		if got := a.asks(); got.Text != `{"n": 12} 12` {
+		if got := a.asks(); got.Text != `{"n": 12} 12 1` {
 			t.Errorf("of %s the model makes %q", result, got.Text)
 		}
 	}
@@ -199,10 +199,11 @@ func TestResultsAreUnwrapped(t *testing.T) {
 
 func TestTemplatesThatFindNothing(t *testing.T) {
 	for text, want := range map[string]string{
-		"{{ result.m }}":      `turn 2: {{ result.m }}: no "m" in the result: {"n":[1]}`,
-		"{{ result.n[1] }}":   `turn 2: {{ result.n.1 }}: no "1" in the result: {"n":[1]}`,
-		"{{ result.n[0].x }}": `turn 2: {{ result.n.0.x }}: no "x" in the result: {"n":[1]}`,
-		"{{ results[1] }}":    `turn 2: {{ results.1 }}: tools have given 1 results so far`,
+		"{{ result.m }}":       `turn 2: {{ result.m }}: result has no "m"; it has "n"`,
+		"{{ result.n[1] }}":    `turn 2: {{ result.n[1] }}: result.n is a list of 1 and has no [1]`,
+		"{{ result.n.0.x }}":   `turn 2: {{ result.n.0.x }}: result.n[0] is a number and has no "x"`,
+		"{{ results[1] }}":     `turn 2: {{ results[1] }}: results is a list of 1 and has no [1]`,
+		"{{ results[0].n.x }}": `turn 2: {{ results[0].n.x }}: results[0].n is a list and has no "x"`,
 	} {
 		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: count}}, {say: '"+text+"'}]").Handler(), dialect: dialect.Chat, tools: []string{"count"}}
 		a.says("Count.")

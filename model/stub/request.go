@@ -127,17 +127,21 @@ func resultsIn(items []dialect.Item) []toolResult {
 	return all
 }
 
-// results returns the tools' results before an item, in the order of their calls: agents send
-// those of concurrent calls as they come.
-func (r *request) results(before int) []string {
+// results returns the tools' results before an item as templates know them, in the order of their calls:
+// agents send those of concurrent calls as they come.
+func (r *request) results(before int) map[string]any {
 	end, _ := slices.BinarySearchFunc(r.reported, before, func(t toolResult, item int) int { return t.item - item })
 	all := slices.Clone(r.reported[:end])
 	slices.SortStableFunc(all, func(a, b toolResult) int { return a.mark.compare(b.mark) })
-	texts := make([]string, len(all))
+	texts := make([]any, len(all))
 	for i, one := range all {
 		texts[i] = one.text
 	}
-	return texts
+	values := map[string]any{"results": texts}
+	if len(texts) > 0 {
+		values["result"] = texts[len(texts)-1]
+	}
+	return values
 }
 
 // maxWraps is how many layers are taken off a result.

@@ -5,13 +5,18 @@
 // response, and many conversations can run at once. Only scripted failures are remembered,
 // since they leave no trace in a conversation.
 //
+// A script is read into a side of a cassette: an entry for each aside and for each beginning of a
+// conversation, and then one for each turn.
+//
 // It does not understand language, and estimates tokens by the length of text.
 package stub
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,15 +24,15 @@ import (
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/model/dialect"
+	"github.com/waza-isolate/waza/internal/template"
 )
 
 // Script is the behavior of a model, turn by turn.
 type Script struct {
 	models        []string
 	conversations []conversation
-	asides        []aside
-	when          *cassette.Player // finds an entry for each aside, and then for each conversation
+	side          cassette.Side
+	callsTools    bool // in any turn
 }
 
 // document is a script as its file has it.
@@ -99,38 +104,29 @@ func Parse(file string, data []byte) (*Script, error) {
 	return s, nil
 }
 
-// conversation is the sequence of turns of a conversation.
+// conversation has what its turns are recognized by in a history.
 type conversation struct {
 	name  string
-	steps []step
+	turns []turn
 }
 
-// step is a response and the failures before it.
-type step struct {
-	troubles []trouble
-	answer   *line // nil: nothing follows the troubles
+// turn is an answer of a conversation.
+type turn struct {
+	say  template.Text
+	call *callEntry // the first
+	end  bool       // nothing follows the troubles
 }
 
-// line is the text and the calls of one turn.
+// line is the value of an entry: what the model says, or what happens in place of that.
 type line struct {
-	say   textTemplate
-	calls []call
-	usage *dialect.Usage // nil: counted
-	delay time.Duration
-}
+	Conversation *int            `json:"conversation,omitempty"` // the one that begins here
+	Say          json.RawMessage `json:"say,omitempty"`
+	Calls        []callEntry     `json:"calls,omitempty"`
+	Usage        *usageEntry     `json:"usage,omitempty"`
 
-// call is a tool call of the model.
-type call struct {
-	tool, server string
-	arguments    any // JSON with a template in place of each string
-}
-
-// trouble is what happens in place of an answer, once.
-type trouble struct {
-	delay time.Duration
-	fail  *failure
-	stall time.Duration // begin the answer, and stop in the middle for so long
-	cut   string        // begin the answer, and break off
+	Fail    *failure `json:"fail,omitempty"`
+	Cut     string   `json:"cut,omitempty"`      // begin the answer, and break off
+	StallMS int64    `json:"stall_ms,omitempty"` // begin the answer, and stop in the middle for so long
 }
 
 // defaultModel is the model of a script that names none.
@@ -139,8 +135,7 @@ const defaultModel = "stub-1"
 type compiler struct{ doc *strictyaml.Document }
 
 func (c compiler) script(d document) *Script {
-	s := &Script{models: d.Models, asides: d.Asides}
-	var when cassette.Side
+	s := &Script{models: d.Models}
 	for i, name := range d.Models {
 		if name == "" {
 			c.doc.Problemf(strictyaml.Path{"models", i}, "models[%d] must not be empty", i)
@@ -155,56 +150,107 @@ func (c compiler) script(d document) *Script {
 	case len(d.Turns) == 0 && len(d.Conversations) == 0:
 		c.doc.Problemf(strictyaml.Path{}, "nothing is scripted; write turns, or conversations with turns")
 	}
-	if len(d.Turns) > 0 {
-		s.conversations = []conversation{{steps: c.steps(strictyaml.Path{"turns"}, d.Turns)}}
+	for i, entry := range d.Asides {
+		if entry.When == (condition{}) {
+			c.doc.Problemf(strictyaml.Path{"asides", i, "when"}, "asides[%d].when has no condition, so nothing else would be played; add one", i)
+		}
+		s.begin(entry.When, line{Say: encoded(entry.Say)})
 	}
-	for _, entry := range d.Asides {
-		when.Entries = append(when.Entries, entry.When.entry())
-	}
 	if len(d.Turns) > 0 {
-		when.Entries = append(when.Entries, condition{}.entry())
+		c.conversation(s, strictyaml.Path{"turns"}, conversationText{Turns: d.Turns})
 	}
 	for i, entry := range d.Conversations {
 		path := strictyaml.Path{"conversations", i}
 		if entry.When == (condition{}) && i+1 < len(d.Conversations) {
 			c.doc.Problemf(path, "conversations[%d] has no when, so those after it are never played; put it last", i)
 		}
-		steps := c.steps(strictyaml.Path{"conversations", i, "turns"}, entry.Turns)
-		s.conversations = append(s.conversations, conversation{entry.Name, steps})
-		when.Entries = append(when.Entries, entry.When.entry())
+		c.conversation(s, path.With("turns"), entry)
 	}
-	for i, entry := range d.Asides {
-		if entry.When == (condition{}) {
-			c.doc.Problemf(strictyaml.Path{"asides", i, "when"}, "asides[%d].when has no condition, so nothing else would be played; add one", i)
+	if c.doc.Err() == nil {
+		if err := s.side.Compile(); err != nil {
+			c.doc.Problemf(strictyaml.Path{}, "%v", err)
 		}
 	}
-	if err := when.Compile(); err != nil {
-		c.doc.Problemf(strictyaml.Path{}, "%v", err)
-	}
-	s.when = when.Play()
 	return s
 }
 
-// steps gathers turns: each answer with the troubles before it.
-func (c compiler) steps(path strictyaml.Path, turns []turnEntry) []step {
-	var steps []step
-	var troubles []trouble
-	for i, entry := range turns {
+// Members of a request that entries are for.
+const (
+	memberConversation = "conversation"
+	memberTurn         = "turn" // from 1, or beginning
+	beginning          = 0      // may begin a conversation, or be an aside
+)
+
+// number returns n as a value of a request.
+func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
+
+func encoded(v any) json.RawMessage {
+	data, _ := jsontext.Marshal(v) // what was read encodes
+	return data
+}
+
+// begin adds an entry for requests that meet a condition.
+func (s *Script) begin(when condition, given line) {
+	e := cassette.Entry{Kind: match.Matchers{memberTurn: cassette.Matcher("equals", beginning)}, Match: when.conditions()}
+	e.Answer = &cassette.Answer{Value: encoded(given)}
+	s.side.Entries = append(s.side.Entries, e)
+}
+
+// add adds an entry for the last turn of a conversation, of the number that follows.
+func (s *Script) add(made conversation, delay strictyaml.Duration, given line, times int) {
+	s.side.Entries = append(s.side.Entries, cassette.Entry{
+		Kind: match.Matchers{
+			memberConversation: cassette.Matcher("equals", len(s.conversations)),
+			memberTurn:         cassette.Matcher("equals", len(made.turns)),
+		},
+		Times: times, Template: given.Fail == nil,
+		Answer: &cassette.Answer{Value: encoded(given), DelayMS: int(milliseconds(delay))},
+	})
+}
+
+// milliseconds returns d as so many, at least one unless it is 0.
+func milliseconds(d strictyaml.Duration) int64 {
+	return time.Duration(d + strictyaml.Duration(time.Millisecond) - 1).Milliseconds()
+}
+
+// conversation adds a conversation: each answer with the troubles before it.
+func (c compiler) conversation(s *Script, path strictyaml.Path, text conversationText) {
+	s.begin(text.When, line{Conversation: new(len(s.conversations))})
+	made := conversation{name: text.Name}
+	var troubles []turnEntry
+	for i, entry := range text.Turns {
 		at := path.With(i)
-		if !c.oneKind(at, entry) {
-			continue
+		switch {
+		case !c.oneKind(at, entry):
+		case entry.isTrouble():
+			troubles = append(troubles, entry)
+		default:
+			one, given := c.answer(at, entry)
+			made.turns = append(made.turns, one)
+			s.troubles(made, troubles, given)
+			s.add(made, entry.Delay, given, 0)
+			s.callsTools = s.callsTools || one.call != nil
+			troubles = nil
 		}
-		if entry.isTrouble() {
-			troubles = append(troubles, c.trouble(entry))
-			continue
-		}
-		steps = append(steps, step{troubles, c.line(at, entry)})
-		troubles = nil
 	}
 	if troubles != nil {
-		steps = append(steps, step{troubles: troubles})
+		made.turns = append(made.turns, turn{end: true})
+		s.troubles(made, troubles, line{Say: encoded(neutral)})
 	}
-	return steps
+	s.conversations = append(s.conversations, made)
+}
+
+// troubles adds what happens before an answer, once each.
+func (s *Script) troubles(made conversation, troubles []turnEntry, answer line) {
+	for _, t := range troubles {
+		given := answer
+		given.Cut, given.StallMS = t.Cut, milliseconds(t.Stall)
+		if t.Fail != nil {
+			given = line{Fail: t.Fail}
+			given.Fail.Message = cmp.Or(t.Fail.Message, "the script fails this request: "+http.StatusText(t.Fail.Status))
+		}
+		s.add(made, t.Delay, given, 1)
+	}
 }
 
 func (t turnEntry) isTrouble() bool { return t.Fail != nil || t.Stall != 0 || t.Cut != "" }
@@ -235,45 +281,50 @@ func (c compiler) oneKind(at strictyaml.Path, t turnEntry) bool {
 	return false
 }
 
-func (c compiler) trouble(t turnEntry) trouble {
-	if t.Fail != nil && t.Fail.Message == "" {
-		t.Fail.Message = "the script fails this request: " + http.StatusText(t.Fail.Status)
-	}
-	return trouble{delay: time.Duration(t.Delay), fail: t.Fail, stall: time.Duration(t.Stall), cut: t.Cut}
-}
-
-func (c compiler) line(at strictyaml.Path, t turnEntry) *line {
-	made := &line{delay: time.Duration(t.Delay)}
+// answer returns a turn, and the value of its entry.
+func (c compiler) answer(at strictyaml.Path, t turnEntry) (made turn, given line) {
+	given = line{Calls: t.Calls, Usage: t.Usage}
 	if t.Say != nil {
+		given.Say = encoded(*t.Say)
 		made.say = c.template(at.With("say"), *t.Say)
 	}
-	if t.Usage != nil {
-		made.usage = &dialect.Usage{Input: t.Usage.Input, Output: t.Usage.Output, Cached: t.Usage.Cached}
-		if t.Usage.Cached > t.Usage.Input {
-			c.doc.Problemf(at, "%s.usage: cached is a part of input and must not be more", at)
-		}
-	}
-	if t.Call != nil {
-		made.calls = []call{c.call(at.With("call"), *t.Call)}
+	if t.Usage != nil && t.Usage.Cached > t.Usage.Input {
+		c.doc.Problemf(at, "%s.usage: cached is a part of input and must not be more", at)
 	}
 	for i, entry := range t.Calls {
-		made.calls = append(made.calls, c.call(at.With("calls", i), entry))
+		c.arguments(at.With("calls", i, "arguments"), entry)
 	}
-	return made
+	if t.Call != nil {
+		c.arguments(at.With("call", "arguments"), *t.Call)
+		given.Calls = []callEntry{*t.Call}
+	}
+	if len(given.Calls) > 0 {
+		made.call = &given.Calls[0]
+	}
+	return made, given
 }
 
-func (c compiler) call(at strictyaml.Path, entry callEntry) call {
-	made := call{tool: entry.Tool, server: entry.Server, arguments: map[string]any{}}
-	if entry.Arguments == nil {
-		return made
+// arguments checks those of a call.
+func (c compiler) arguments(at strictyaml.Path, call callEntry) {
+	if call.Arguments == nil {
+		return
 	}
-	at = at.With("arguments")
-	arguments, err := jsontext.Parse(entry.Arguments)
+	arguments, err := jsontext.Parse(call.Arguments)
 	if _, object := arguments.(map[string]any); err != nil || !object {
 		c.doc.Problemf(at, "%s must be a mapping", at)
-		return made
+		return
 	}
-	made.arguments = c.templates(at, arguments)
+	template.Read(at, arguments, c.template)
+}
+
+// inTemplates are the names that templates may use: the text of the last result, and of all.
+var inTemplates = []string{"result", "results"}
+
+func (c compiler) template(at strictyaml.Path, s string) template.Text {
+	made, err := template.Parse(s, inTemplates)
+	if err != nil {
+		c.doc.Problemf(at, "%s: %v", at, err)
+	}
 	return made
 }
 
@@ -286,12 +337,12 @@ type condition struct {
 	Model          string `json:"model,omitempty"`           // as the request names it
 }
 
-// entry returns the condition as that of an entry, on the members of a request.
-func (c condition) entry() cassette.Entry {
-	e := cassette.Entry{Match: match.Matchers{}, Answer: &cassette.Answer{}}
+// conditions returns the condition as those of an entry, on the members of a request.
+func (c condition) conditions() match.Matchers {
+	all := match.Matchers{}
 	add := func(member, matcher, value string) {
 		if value != "" {
-			e.Match[member] = cassette.Matcher(matcher, value)
+			all[member] = cassette.Matcher(matcher, value)
 		}
 	}
 	add("prompt", "contains", c.PromptContains)
@@ -301,7 +352,7 @@ func (c condition) entry() cassette.Entry {
 	if c.Tool != "" {
 		add("tools", "regex", `(?m)(?:^|[^A-Za-z0-9])`+regexp.QuoteMeta(c.Tool)+`$`)
 	}
-	return e
+	return all
 }
 
 // members returns what conditions are on: texts of the request, and the names of its tools, one a line.
@@ -314,7 +365,7 @@ func (r *request) members() map[string]any {
 		tools[i] = t.String()
 	}
 	return map[string]any{
-		"model": r.Model, "system": r.System, "prompt": r.prompt,
+		memberTurn: number(beginning), "model": r.Model, "system": r.System, "prompt": r.prompt,
 		"results": strings.Join(results, "\n"), "tools": strings.Join(tools, "\n"),
 	}
 }

@@ -15,11 +15,11 @@ func TestToolConditions(t *testing.T) {
 		for _, namespace := range []string{"", "mcp__s", "mcp__s__", "a"} {
 			tool := dialect.ToolName{Local: local, Namespace: namespace}
 			for _, name := range names {
-				side := cassette.Side{Entries: []cassette.Entry{condition{Tool: name}.entry()}}
+				side := cassette.Side{Entries: []cassette.Entry{{Match: condition{Tool: name}.conditions(), Answer: &cassette.Answer{}}}}
 				if err := side.Compile(); err != nil {
 					t.Fatal(err)
 				}
-				_, miss := side.Play().Ask((&request{tools: []dialect.ToolName{{Local: "other"}, tool, {Local: "more"}}}).members())
+				_, miss := side.Play().Ask("", (&request{tools: []dialect.ToolName{{Local: "other"}, tool, {Local: "more"}}}).members())
 				if miss == nil {
 					met++
 				}

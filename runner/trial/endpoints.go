@@ -342,7 +342,7 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *commands) answer(mock *cassette.Player, in cmdmock.Invocation) (answer cmdmock.Answer, given cassette.Given, kept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	given, miss := mock.Ask(eval.InvocationMembers(in, c.workspace))
+	given, miss := mock.Ask("", eval.InvocationMembers(in, c.workspace))
 	if miss == nil {
 		_ = json.Unmarshal(given.Value, &answer) // eval wrote it
 	} else {

@@ -1,4 +1,4 @@
-package script
+package template
 
 import (
 	"encoding/json"
@@ -16,36 +16,45 @@ import (
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// expression is the text between {{ and }}. A plain path, such as stock.json.items[0].id, is
-// evaluated here: it keeps the digits of numbers, and a missing part is an error. Other
-// expressions are programs of package expr.
+// expression is the text between {{ and }}: a plain path, or a program.
 type expression struct {
 	source  string
 	path    []any // string keys and int indexes; the first is a name
 	program *vm.Program
 }
 
-func compile(source string, names []string) (expression, error) {
-	e := expression{source: source}
-	tree, err := exprparser.Parse(e.source)
+// Of a source that may be a plain path, the numbers that are steps of their own, as in items.0.id.
+var (
+	pathLike = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.\[\]]*$`)
+	numbered = regexp.MustCompile(`\.([0-9]+)\b`)
+)
+
+func compile(source string, names []string) (*expression, error) {
+	e := &expression{source: source}
+	if source == "" {
+		return nil, errors.New("an empty expression")
+	}
+	if pathLike.MatchString(source) {
+		source = numbered.ReplaceAllString(source, "[$1]")
+	}
+	tree, err := exprparser.Parse(source)
 	if err != nil {
-		return e, e.wrap(err)
+		return nil, e.wrap(err)
 	}
 	if path, ok := plainPath(tree.Node); ok {
 		if root, _ := path[0].(string); !slices.Contains(names, root) {
-			return e, e.wrap(unknownName(root, names))
+			return nil, e.wrap(unknownName(root, names))
 		}
 		e.path = path
 		return e, nil
 	}
-	e.program, err = expr.Compile(e.source, compileOptions(names)...)
+	e.program, err = expr.Compile(source, compileOptions(names)...)
 	if err != nil {
-		return e, e.wrap(err)
+		return nil, e.wrap(err)
 	}
 	return e, nil
 }
@@ -64,8 +73,8 @@ func compileOptions(names []string) []expr.Option {
 	return options
 }
 
-// suggestion returns ` (did you mean "x"?)` for the candidate closest to word, or "".
-func suggestion(word string, candidates []string) string {
+// Suggestion returns ` (did you mean "x"?)` for the candidate closest to word, or "".
+func Suggestion(word string, candidates []string) string {
 	near := strictyaml.Nearest(word, candidates)
 	if near == "" {
 		return ""
@@ -73,7 +82,8 @@ func suggestion(word string, candidates []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", near)
 }
 
-func quoteAll(words []string) string {
+// Quoted returns words in quotes, with commas between them.
+func Quoted(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
 		quoted[i] = fmt.Sprintf("%q", word)
@@ -83,11 +93,11 @@ func quoteAll(words []string) string {
 
 func unknownName(name string, names []string) error {
 	known := slices.Sorted(slices.Values(names))
-	return fmt.Errorf("unknown name %q%s; known here: %s", name, suggestion(name, known), strings.Join(known, ", "))
+	return fmt.Errorf("unknown name %q%s; known here: %s", name, Suggestion(name, known), strings.Join(known, ", "))
 }
 
-// isName reports whether s is a valid variable name in the expression language.
-func isName(s string) bool {
+// IsName reports whether s is a valid variable name in the expression language.
+func IsName(s string) bool {
 	if ok, _ := regexp.MatchString(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`, s); !ok {
 		return false
 	}
@@ -120,16 +130,16 @@ func plainPath(node ast.Node) ([]any, bool) {
 }
 
 // eval returns the expression's value as a JSON value.
-func (e expression) eval(v *variables) (any, error) {
+func (e *expression) eval(v *Variables) (any, error) {
 	if e.path != nil {
-		value, err := follow(e.path, v.exact)
+		value, err := v.at(e.path)
 		return value, e.wrap(err)
 	}
-	result, err := vm.Run(e.program, v.computed)
+	result, err := vm.Run(e.program, v.environment())
 	if err != nil {
 		return nil, e.wrap(err)
 	}
-	raw, err := evidence.Marshal(result)
+	raw, err := jsontext.Marshal(result)
 	if err != nil {
 		return nil, e.wrap(err)
 	}
@@ -137,7 +147,7 @@ func (e expression) eval(v *variables) (any, error) {
 }
 
 // wrap adds the expression to err, and shortens expr's errors to one line.
-func (e expression) wrap(err error) error {
+func (e *expression) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -148,19 +158,6 @@ func (e expression) wrap(err error) error {
 	return fmt.Errorf("{{ %s }}: %w", e.source, err)
 }
 
-// follow returns the value at a path in values, a map of names.
-func follow(path []any, values map[string]any) (any, error) {
-	var value any = values
-	for i, key := range path {
-		next, err := descend(value, key)
-		if err != nil {
-			return nil, fmt.Errorf("%s %w", pathText(path[:i]), err)
-		}
-		value = next
-	}
-	return value, nil
-}
-
 func descend(value, key any) (any, error) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -168,7 +165,7 @@ func descend(value, key any) (any, error) {
 		if field, ok := value[name]; ok {
 			return field, nil
 		}
-		return nil, fmt.Errorf("has no %q; it has %s", fmt.Sprint(key), quoteAll(slices.Sorted(maps.Keys(value))))
+		return nil, fmt.Errorf("has no %q; it has %s", fmt.Sprint(key), Quoted(slices.Sorted(maps.Keys(value))))
 	case []any:
 		index, ok := key.(int)
 		if !ok {
@@ -178,9 +175,22 @@ func descend(value, key any) (any, error) {
 			return nil, fmt.Errorf("is a list of %d and has no [%d]", len(value), index)
 		}
 		return value[index], nil
-	default:
-		return nil, fmt.Errorf("is %s and has no %q", kindOf(value), fmt.Sprint(key))
+	case string:
+		if inner, ok := inText(value); ok {
+			return descend(inner, key)
+		}
 	}
+	return nil, fmt.Errorf("is %s and has no %q", KindOf(value), fmt.Sprint(key))
+}
+
+// inText returns the object or list that a text is in JSON.
+func inText(text string) (any, bool) {
+	value, err := jsontext.Parse([]byte(text))
+	switch value.(type) {
+	case map[string]any, []any:
+		return value, err == nil
+	}
+	return nil, false
 }
 
 func pathText(path []any) string {
@@ -203,17 +213,8 @@ func isIndex(key any) bool {
 	return ok
 }
 
-// typed returns value as a T. Otherwise the error is complaint followed by the actual type.
-func typed[T any](value any, complaint string) (T, error) {
-	v, ok := value.(T)
-	if !ok {
-		return v, fmt.Errorf("%s %s", complaint, kindOf(value))
-	}
-	return v, nil
-}
-
-// kindOf names a JSON value's type for messages.
-func kindOf(value any) string {
+// KindOf names a JSON value's type for messages.
+func KindOf(value any) string {
 	switch value.(type) {
 	case nil:
 		return "null"

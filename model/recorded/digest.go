@@ -1,33 +1,45 @@
-package gateway
+package recorded
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// digest returns a SHA-256 of a request as rec keeps it, since a digest of the original could
+// Digest returns a SHA-256 of a request as clean keeps it, since a digest of the original could
 // be used to confirm guesses about redacted parts. It is the same for equivalent requests. For
 // a JSON object, it ignores the members in identities, replaces variable parts of strings (see
 // steadyText), and uses canonical form. Other bodies are hashed unchanged.
-func digest(rec Recorder, method, path string, body []byte) string {
+func Digest(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) string {
+	digest, _ := digested(clean, method, path, body)
+	return digest
+}
+
+// digested returns the digest of a request, and what of its object was hashed; nil for other bodies.
+func digested(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) (string, map[string]any) {
 	sum := sha256.New() // hashes and buffers take everything
 	_, _ = io.WriteString(sum, method+"\n")
-	_ = rec.Clean(sum, []byte(path))
+	_ = clean(sum, []byte(path))
 	_, _ = io.WriteString(sum, "\n")
+	var object map[string]any
 	if len(body) > maxNormal {
-		_ = rec.Clean(sum, body)
+		_ = clean(sum, body)
 	} else {
 		var kept bytes.Buffer
-		_ = rec.Clean(&kept, body)
-		_, _ = sum.Write(normal(kept.Bytes()))
+		_ = clean(&kept, body)
+		if object = normal(kept.Bytes()); object == nil {
+			_, _ = sum.Write(kept.Bytes())
+		} else {
+			_, _ = io.WriteString(sum, jsontext.Form(object))
+		}
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	return hex.EncodeToString(sum.Sum(nil)), object
 }
 
 // maxNormal is the maximum size of a body that is normalized. Larger ones, and those with
@@ -40,26 +52,34 @@ func identities() []string {
 	return []string{"client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "session_id", "user", "user_prompt_id"}
 }
 
-func normal(body []byte) []byte {
+// normal returns the object of a body without what differs each time, or nil if it has none.
+func normal(body []byte) map[string]any {
 	if len(body) > maxNormal || dialect.HasTooMany(body) {
-		return body
+		return nil
 	}
 	value, err := jsontext.Parse(body)
 	object, ok := value.(map[string]any)
 	if err != nil || !ok {
-		return body
+		return nil
 	}
 	for _, name := range identities() {
 		delete(object, name)
 	}
-	return []byte(jsontext.Form(steady(object)))
+	steady(object)
+	return object
 }
 
-// steady returns v with what varies in its strings replaced. Keys stay.
+// steady returns v with what varies in its strings replaced, and without marks of what to cache, which no
+// model sees. Other keys stay.
 func steady(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, item := range v {
+			mark, _ := item.(map[string]any)
+			if key == "cache_control" && mark["type"] == "ephemeral" {
+				delete(v, key)
+				continue
+			}
 			v[key] = steady(item)
 		}
 	case []any:
@@ -73,17 +93,23 @@ func steady(v any) any {
 }
 
 // steadyText returns text with words in place of what differs each time: UUIDs, dates as
-// 2006-01-02 with or without a time, and ports of this machine.
+// 2006-01-02 or Mon Jan 2 2006, with or without a time, and ports of this machine. Paths in a sandbox
+// without isolation become those in a container.
 func steadyText(text string) string {
+	return replaced(replaced(text, "-:", varyingAt), " ", writtenDateAt)
+}
+
+// replaced returns text with words in place of what find finds around one of the characters at.
+func replaced(text, at string, find func(text string, i int) (start, end int, word string)) string {
 	var out strings.Builder
 	done := 0
 	for i := 0; i < len(text); {
-		next := strings.IndexAny(text[i:], "-:")
+		next := strings.IndexAny(text[i:], at)
 		if next < 0 {
 			break
 		}
 		i += next
-		start, end, word := varyingAt(text, i)
+		start, end, word := find(text, i)
 		if end == 0 || start < done {
 			i++
 			continue
@@ -99,10 +125,66 @@ func steadyText(text string) string {
 	return out.String()
 }
 
+// dayAndMonth matches the end of a text that a year follows.
+var dayAndMonth = regexp.MustCompile(`\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?` +
+	`(?:` + month + ` \d{1,2}|\d{1,2} ` + month + `),?$`)
+
+const month = `(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}`
+
+// maxDate is more than the length of the longest match of dayAndMonth.
+const maxDate = 32
+
+// writtenDateAt finds a date in words, by the space at i before its year.
+func writtenDateAt(text string, i int) (start, end int, word string) {
+	if !fits(text, i+1, "0000") || fits(text, i+5, "0") {
+		return 0, 0, ""
+	}
+	before := text[max(0, i-maxDate):i]
+	found := dayAndMonth.FindStringIndex(before)
+	if found == nil {
+		return 0, 0, ""
+	}
+	return i - len(before) + found[0], timeBehind(text, i+5), "DATE"
+}
+
+// sandboxAt finds the directory of a sandbox without isolation, TMPDIR/waza-USER/RUN/TRIAL, by the
+// hyphen at i.
+func sandboxAt(text string, i int) (start, end int) {
+	if !strings.HasSuffix(text[:i], "/waza") {
+		return 0, 0
+	}
+	for start = i; start > max(0, i-maxPath) && (text[start-1] == '/' || isNameByte(text[start-1])); start-- {
+	}
+	for end = i + 1; fits(text, end, "0"); end++ {
+	}
+	for range 2 {
+		slash := end
+		if !fits(text, slash, "/") {
+			return 0, 0
+		}
+		for end++; end < len(text) && isNameByte(text[end]); end++ {
+		}
+		if end == slash+1 {
+			return 0, 0
+		}
+	}
+	return start, end
+}
+
+// maxPath is how many bytes a sandbox's directory may have before its hyphen.
+const maxPath = 256
+
+func isNameByte(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
+}
+
 // varyingAt finds what varies around the hyphen or colon at i; end is 0 if nothing does.
 func varyingAt(text string, i int) (start, end int, word string) {
 	if text[i] == ':' {
 		return portAt(text, i)
+	}
+	if start, end = sandboxAt(text, i); end > 0 {
+		return start, end, ""
 	}
 	if start = i - 8; fits(text, start, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx") {
 		return start, start + 36, "UUID"

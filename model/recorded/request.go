@@ -1,0 +1,136 @@
+package recorded
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// request is a request as it is compared with others.
+type request struct {
+	form   string // what is asked for; see formOf
+	digest string
+	parts  []part // what the digest is of, in order
+}
+
+// part is a member of a request, or an item of a list in one.
+type part struct {
+	at    string // such as model or messages[2]
+	value string // its JSON
+}
+
+// read reads a request. It gets the parts as clean keeps them.
+func read(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) request {
+	r := request{form: formOf(method, path, body)}
+	var object map[string]any
+	r.digest, object = digested(clean, method, path, body)
+	names := slices.SortedFunc(maps.Keys(object), func(a, b string) int {
+		return 2*(rank(a)-rank(b)) + strings.Compare(a, b)
+	})
+	for _, name := range names {
+		list, is := object[name].([]any)
+		if !is {
+			r.parts = append(r.parts, part{name, jsontext.Encode(object[name])})
+		}
+		for i, item := range list {
+			r.parts = append(r.parts, part{fmt.Sprintf("%s[%d]", name, i), jsontext.Encode(item)})
+		}
+	}
+	return r
+}
+
+// rank puts the messages behind all that a conversation begins with.
+func rank(member string) int {
+	return slices.Index([]string{"messages", "input", "contents"}, member)
+}
+
+// formOf returns what kind of request is made: a model's turn by its API, and by whether it is to be
+// streamed, has tools, and wants JSON of a schema; others by method and path.
+func formOf(method, path string, body []byte) string {
+	name, isTurn := dialect.Of(method, path)
+	if !isTurn {
+		path, _, _ = strings.Cut(path, "?")
+		return method + " " + path
+	}
+	form := string(name)
+	asked, err := dialect.ReadRequest(name, path, body)
+	if err != nil {
+		return form
+	}
+	if asked.Stream {
+		form += " stream"
+	}
+	if len(asked.Tools) > 0 {
+		form += " tools"
+	}
+	if asked.Format != nil {
+		form += " schema"
+	}
+	return form
+}
+
+// change is a part that two requests differ in.
+type change struct {
+	at       string
+	old, new string // empty where the part is missing
+}
+
+// changes returns what makes the parts of one request those of another, in the order of the other.
+func changes(from, to []part) (all []change) {
+	old := make(map[string]string, len(from))
+	for _, p := range from {
+		old[p.at] = p.value
+	}
+	for _, p := range to {
+		if old[p.at] != p.value {
+			all = append(all, change{p.at, old[p.at], p.value})
+		}
+		delete(old, p.at)
+	}
+	for _, p := range from {
+		if _, gone := old[p.at]; gone {
+			all = append(all, change{p.at, p.value, ""})
+		}
+	}
+	return all
+}
+
+// String is a short diff of the change.
+func (c change) String() string {
+	begin := text.Prefix(c.old, c.new)
+	end := text.Prefix(reversed(c.old[begin:]), reversed(c.new[begin:]))
+	show := func(sign, s string) string {
+		if s == "" {
+			return ""
+		}
+		from := max(0, begin-around)
+		for from > 0 && !utf8.RuneStart(s[from]) {
+			from--
+		}
+		shown := s[from:begin] + text.Shorten(s[begin:len(s)-end], maxShown) + text.Shorten(s[len(s)-end:], around)
+		if from > 0 {
+			shown = text.Ellipsis + shown
+		}
+		return " " + sign + " " + strings.ToValidUTF8(shown, "")
+	}
+	return c.at + show("-", c.old) + show("+", c.new)
+}
+
+// Bytes of a change that are shown, and before and behind it.
+const (
+	maxShown = 120
+	around   = 40
+)
+
+func reversed(s string) string {
+	b := []byte(s)
+	slices.Reverse(b)
+	return string(b)
+}
