@@ -54,7 +54,7 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 		answer: bounded.Head{Limit: maxKept, Share: g.memory},
 		record: evidence.ModelCall{
 			Seq: g.next(), Provider: p.Name, Method: method, Path: to.String(),
-			Request: body, Start: g.rec.Now(), Played: p.Played,
+			Request: body, Start: g.rec.Now(),
 		},
 	}
 	if asking != nil {
@@ -148,13 +148,8 @@ func (c *call) instead(why refusal) {
 // ask sends the request to the provider and forwards the response. It returns an error if
 // the agent did not get a complete response from the provider.
 func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer) error {
-	out, err := c.outgoing(ctx, header)
+	answer, err := c.answered(ctx, header)
 	if err != nil {
-		return c.failed(ctx, err)
-	}
-	answer, err := c.provider.Transport.RoundTrip(out)
-	if err != nil {
-		c.unsent = isDial(err)
 		return c.failed(ctx, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
@@ -168,6 +163,23 @@ func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer)
 	}
 	c.begin(answer)
 	return c.copy(ctx, answer, silence)
+}
+
+// answered returns the answer of the provider, or of its player.
+func (c *call) answered(ctx context.Context, header http.Header) (*http.Response, error) {
+	if player := c.provider.Player; player != nil {
+		answer, err := player.Answer(ctx, c.record.Method, c.record.Path, c.record.Request)
+		if c.record.Played = answer != nil || err != nil; c.record.Played {
+			return answer, err
+		}
+	}
+	out, err := c.outgoing(ctx, header)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.provider.Transport.RoundTrip(out)
+	c.unsent = err != nil && isDial(err)
+	return answer, err
 }
 
 // isDial reports whether a request was not sent, since nothing was connected to.

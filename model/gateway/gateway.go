@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,9 +94,6 @@ func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) *Gateway 
 		if p.Silence == 0 {
 			p.Silence = defaultSilence
 		}
-		if p.Played {
-			p.BaseURL = &url.URL{Scheme: "http", Host: p.Name} // recorded paths are below it
-		}
 		g.providers[p.Name] = p
 		for _, secret := range append([]string{p.Key}, p.Secrets...) {
 			g.secrets.Add(secret)
@@ -115,7 +111,9 @@ func (g *Gateway) Close() {
 	g.cancel(errClosed)
 	g.calls.Wait()
 	for _, p := range g.providers {
-		(&http.Client{Transport: p.Transport}).CloseIdleConnections()
+		if !p.isPlayed() {
+			(&http.Client{Transport: p.Transport}).CloseIdleConnections()
+		}
 	}
 }
 
@@ -138,7 +136,7 @@ func (g *Gateway) Down(ctx context.Context) error {
 	failed := g.health.failed()
 	for _, name := range sortedKeys(failed) {
 		p := g.providers[name]
-		if p.Played {
+		if p.isPlayed() {
 			continue
 		}
 		if failed[name] == downStream {

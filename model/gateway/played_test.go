@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/model/recorded"
 )
 
@@ -53,10 +54,10 @@ func TestPlayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := over(t, say("the provider was asked"), func(p *Provider, _ *eval.ModelLimits) {
-		if p.Transport, err = recorded.Play(sides["p"], recorded.Options{Clean: (&record{}).Clean}); err != nil {
+		if p.Player, err = recorded.Play(sides["p"], recorded.Options{Clean: (&record{}).Clean}); err != nil {
 			t.Fatal(err)
 		}
-		p.Played, p.Key = true, ""
+		p.Transport, p.Key = nil, ""
 	})
 	if diff := cmp.Diff(live, bodies(p)); diff != "" {
 		t.Error(diff)
@@ -77,5 +78,23 @@ func TestPlayed(t *testing.T) {
 	}
 	if diff := cmp.Diff(calls, again[:3], cmpopts.IgnoreTypes(time.Time{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A player that is live leaves what it has no answer to to the provider, and only that is not played.
+func TestPlayedLive(t *testing.T) {
+	t.Parallel()
+	missed := 0
+	player, err := recorded.Play(&cassette.Side{}, recorded.Options{Live: true, Missed: func(string) { missed++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := over(t, say(answered), func(p *Provider, _ *eval.ModelLimits) { p.Player = player })
+	answer, got, err := s.post(t, chat, question)
+	if err != nil || answer.StatusCode != http.StatusOK || got != answered || missed != 1 {
+		t.Errorf("%v, %s, %v, %d", answer, got, err, missed)
+	}
+	if c := s.only(t); c.Played || c.Outcome != evidence.ModelOK {
+		t.Errorf("%+v", c)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/model/dialect"
+	"github.com/waza-isolate/waza/model/recorded"
 )
 
 // Provider is where models are asked.
@@ -25,9 +26,10 @@ type Provider struct {
 	Name    string   // the first segment of its paths, as package eval has validated it
 	Kind    string   // API, one of eval.ModelKinds; empty for a script, which has them all
 	BaseURL *url.URL // what its paths are below
-	// Transport sends it requests; required.
+	// Player answers in its place; may be nil. A request that it leaves to the provider goes on.
+	Player *recorded.Player
+	// Transport sends it requests; required without a player.
 	Transport http.RoundTripper
-	Played    bool              // Transport answers from a record, in the provider's place; BaseURL and Key are not used
 	Key       string            // empty for none
 	KeyEnv    string            // the variable that the key is from, for messages
 	Headers   map[string]string // replace those of the agent
@@ -38,6 +40,9 @@ type Provider struct {
 	// 10 minutes.
 	Silence time.Duration
 }
+
+// isPlayed reports whether the provider itself is never asked.
+func (p Provider) isPlayed() bool { return p.Player != nil && !p.Player.IsLive() }
 
 // defaultSilence is long, since a model that thinks may say nothing meanwhile.
 const defaultSilence = 10 * time.Minute

@@ -1,7 +1,6 @@
 package recorded
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -20,11 +19,18 @@ type Options struct {
 	Clean  func(w io.Writer, doc []byte) error
 	With   map[string]any       // members of every request, for conditions on more than what it asks
 	Missed func(message string) // gets each request without an answer; may be nil
+	Live   bool                 // leave a request without an answer to the provider
 }
 
-// Play returns a transport that answers the requests of a trial from a side, as the provider would whose
-// answers it has. A request without an answer gets status 400 with the reason.
-func Play(side *cassette.Side, o Options) (http.RoundTripper, error) {
+// Player answers in place of a provider. A trial has its own.
+type Player struct {
+	answers  *cassette.Player
+	requests [][]part // of each entry
+	o        Options
+}
+
+// Play returns a player that has answered nothing yet. It reports values that cannot be played.
+func Play(side *cassette.Side, o Options) (*Player, error) {
 	requests, err := requestsOf(side)
 	if err != nil {
 		return nil, err
@@ -32,53 +38,40 @@ func Play(side *cassette.Side, o Options) (http.RoundTripper, error) {
 	if o.Clean == nil {
 		o.Clean = asItIs
 	}
-	return &player{answers: side.Play(), requests: requests, o: o}, nil
+	return &Player{answers: side.Play(), requests: requests, o: o}, nil
 }
 
-type player struct {
-	answers  *cassette.Player
-	requests [][]part // of each entry
-	o        Options
-}
+// IsLive reports whether requests without an answer are for the provider.
+func (p *Player) IsLive() bool { return p.o.Live }
 
-// RoundTrip implements [http.RoundTripper].
-func (p *player) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		body, err = io.ReadAll(r.Body)
-		_ = r.Body.Close()
-		if err != nil {
-			return nil, err
-		}
-	}
-	asked := read(p.o.Clean, r.Method, r.URL.RequestURI(), body)
+// Answer returns what the provider answered to a request for a path below its base URL, which may have a
+// query. A request without an answer gets status 400 with the reason, or nothing if it is for the provider.
+func (p *Player) Answer(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	asked := read(p.o.Clean, method, path, body)
 	members := map[string]any{memberForm: asked.form, memberRequest: asked.digest}
 	maps.Copy(members, p.o.With)
 	given, miss := p.answers.Ask("", members)
 	if miss != nil {
-		return p.missed(r, asked, miss), nil
+		return p.missed(ctx, method, path, p.describe(asked, miss)), nil
 	}
 	a, err := readAnswer(given.Value)
 	if err != nil {
 		return nil, err // Play has read it already
 	}
-	if err := retry.Sleep(r.Context(), given.Delay); err != nil {
+	if err := retry.Sleep(ctx, given.Delay); err != nil {
 		return nil, err
 	}
 	if a.Status == 0 {
-		<-r.Context().Done()
-		return nil, context.Cause(r.Context())
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
 	}
-	return a.response(r), nil
+	return a.response(ctx), nil
 }
 
-// response returns the answer to r.
-func (a answer) response(r *http.Request) *http.Response {
+// response returns the answer, to a request that ends with ctx.
+func (a answer) response(ctx context.Context) *http.Response {
 	answer := &http.Response{
-		Status: fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)), StatusCode: a.Status,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
-		Body: &body{r.Context(), a.parts(), a.Left}, ContentLength: -1, Request: r,
+		StatusCode: a.Status, Header: http.Header{}, Body: &body{ctx, a.parts(), a.Left}, ContentLength: -1,
 	}
 	if a.ContentType != "" {
 		answer.Header.Set("Content-Type", a.ContentType)
@@ -111,22 +104,24 @@ func (b *body) Read(into []byte) (int, error) {
 
 func (b *body) Close() error { return nil }
 
-// missed returns the error that a request without an answer gets.
-func (p *player) missed(r *http.Request, asked request, miss *cassette.Miss) *http.Response {
-	message := p.describe(asked, miss)
+// missed returns the error that a request without an answer gets; nil if it is for the provider.
+func (p *Player) missed(ctx context.Context, method, path, message string) *http.Response {
 	if p.o.Missed != nil {
 		p.o.Missed(message)
 	}
-	shape, isTurn := dialect.Of(r.Method, r.URL.Path)
+	if p.o.Live {
+		return nil
+	}
+	shape, isTurn := dialect.Of(method, path)
 	if !isTurn {
 		shape = dialect.Chat
 	}
 	failure := shape.Failure(dialect.Failure{Status: http.StatusBadRequest, Message: message})
-	return answer{Status: http.StatusBadRequest, ContentType: "application/json", Body: string(bytes.TrimSpace(failure))}.response(r)
+	return answer{Status: http.StatusBadRequest, ContentType: "application/json", Body: string(failure)}.response(ctx)
 }
 
 // describe says in one sentence which request has no answer, and how it differs from the nearest that has one.
-func (p *player) describe(asked request, miss *cassette.Miss) string {
+func (p *Player) describe(asked request, miss *cassette.Miss) string {
 	said := fmt.Sprintf("no entry answers a request of the kind %q", asked.form)
 	nearest, how := p.nearest(asked)
 	switch {
@@ -148,7 +143,7 @@ func (p *player) describe(asked request, miss *cassette.Miss) string {
 }
 
 // nearest returns the index of the last entry whose request differs least, or -1, and how.
-func (p *player) nearest(asked request) (nearest int, how []change) {
+func (p *Player) nearest(asked request) (nearest int, how []change) {
 	nearest = -1
 	for i, parts := range p.requests {
 		if len(parts) == 0 || len(asked.parts) == 0 {

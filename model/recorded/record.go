@@ -1,7 +1,7 @@
 // Package recorded plays the answers of models from a record of them, in place of their providers.
 //
-// [Record] makes a side of a cassette of what a trial's agent asked each provider, and [Play] answers
-// from a side. Requests are told apart by their [Digest]; what they asked is kept to show how another
+// [Record] makes a side of a cassette of what a trial's agent asked each provider, and a [Player]
+// answers from a side. Requests are told apart by their [Digest]; what they asked is kept to show how another
 // one differs. A stream is played event by event, without the time between them.
 //
 // It knows no gateway: who plays a side limits, counts and records the calls as those to a provider.
@@ -37,7 +37,7 @@ type answer struct {
 	ContentType string   `json:"content_type,omitempty"`
 	Body        string   `json:"body,omitempty"`
 	BodyB64     []byte   `json:"body_b64,omitempty"` // in place of body, if that is no text
-	Events      []string `json:"events,omitempty"`   // in place of body, those of a stream, without the blank lines behind them
+	Events      []string `json:"events,omitempty"`   // in place of body, those of a stream, without blank lines
 	Left        bool     `json:"left,omitempty"`     // the agent closed the connection there
 	Asked       asked    `json:"asked,omitzero"`
 }

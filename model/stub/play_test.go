@@ -197,6 +197,19 @@ func TestResultsAreUnwrapped(t *testing.T) {
 	}
 }
 
+// What a template says is text, whatever the type of its value.
+func TestTypesThatAreSaid(t *testing.T) {
+	for result, want := range map[string]string{"null": "null", "1.50": "1.50", `"x"`: "x", "[1]": "[1]", `""`: ""} {
+		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: count}}, {say: '{{ result.n }}'}]").Handler(), dialect: dialect.Chat, tools: []string{"count"}}
+		a.says("Count.")
+		a.asks()
+		a.gives(`{"n":` + result + `}`)
+		if got := a.asks(); got.Text != want {
+			t.Errorf("of %s the model says %q", result, got.Text)
+		}
+	}
+}
+
 func TestTemplatesThatFindNothing(t *testing.T) {
 	for text, want := range map[string]string{
 		"{{ result.m }}":       `turn 2: {{ result.m }}: result has no "m"; it has "n"`,
