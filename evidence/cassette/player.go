@@ -1,6 +1,7 @@
 package cassette
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -46,6 +47,8 @@ type Miss struct {
 	// Other is the other way to find an entry, and Otherwise the index of the one that it finds, or -1.
 	Other     string
 	Otherwise int
+
+	side *Side
 }
 
 // Ask returns the answer to a request, an object as [jsontext.Parse] returns it, or the miss.
@@ -108,7 +111,7 @@ func (p *Player) find(members map[string]any, way string) (found int, spent bool
 
 // miss describes why a request has no answer.
 func (p *Player) miss(request, members map[string]any, spent bool) *Miss {
-	m := &Miss{Request: request, Spent: spent, Nearest: -1, Other: InSequence}
+	m := &Miss{Request: request, Spent: spent, Nearest: -1, Other: InSequence, side: p.side}
 	if p.side.Find == InSequence {
 		m.Other = ByMatch
 	}
@@ -133,22 +136,27 @@ func (p *Player) miss(request, members map[string]any, spent bool) *Miss {
 // maxShown is how many bytes of a request a miss shows.
 const maxShown = 200
 
+// place returns where an entry is.
+func (m *Miss) place(entry int) string {
+	return cmp.Or(m.side.Entries[entry].at, fmt.Sprintf("entries[%d]", entry))
+}
+
 // Error describes the miss in one sentence.
 func (m *Miss) Error() string {
 	var said strings.Builder
 	fmt.Fprintf(&said, "no entry answers %s", text.Shorten(jsontext.Encode(m.Request), maxShown))
 	switch {
 	case m.Spent:
-		fmt.Fprintf(&said, ": entries[%d] has given all its answers", m.Nearest)
+		fmt.Fprintf(&said, ": %s has given all its answers", m.place(m.Nearest))
 	case m.Difference.Path != "":
-		fmt.Fprintf(&said, "; the nearest is entries[%d], with %s", m.Nearest, m.Difference)
+		fmt.Fprintf(&said, "; the nearest is %s, with %s", m.place(m.Nearest), m.Difference)
 	case m.Nearest < 0:
 		said.WriteString(", nor anything of its kind")
 	default:
-		fmt.Fprintf(&said, ": entries[%d] is given only after another", m.Nearest)
+		fmt.Fprintf(&said, ": %s is given only after another", m.place(m.Nearest))
 	}
 	if m.Otherwise >= 0 {
-		fmt.Fprintf(&said, "; find: %s would give it entries[%d]", m.Other, m.Otherwise)
+		fmt.Fprintf(&said, "; find: %s would give it %s", m.Other, m.place(m.Otherwise))
 	}
 	return said.String()
 }
