@@ -56,6 +56,7 @@ type Entry struct {
 	Answer  *Answer  `json:"answer,omitempty"`  // to every request
 	Answers []Answer `json:"answers,omitempty"` // in place of answer, one to each request in order; later ones have none
 
+	at    string // its index and file, for messages; empty if it is in no file
 	kind  *match.Args
 	match *match.Args
 	after int // index of an entry, or -1

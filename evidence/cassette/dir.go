@@ -2,6 +2,7 @@ package cassette
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,22 +22,82 @@ import (
 	"github.com/waza-isolate/waza/internal/yamltext"
 )
 
-// Cassette has the sides of what a run talks to, by name.
+// Cassette has the sides of what a run talks to.
 type Cassette struct {
-	Servers, Models, Commands map[string]*Side
+	Sides map[Kind]map[string]*Side // by name
+	// Tasks has what is for one task alone, by its id. It has no tasks of its own.
+	Tasks map[string]*Cassette
+	// Files are the names of the files that it was read from.
+	Files []string
 }
 
-// What the directory of a cassette holds: the file head, directories of sides, and long values by
-// their SHA-256.
+// Kind is what a side stands for. It is the name of the directory with such sides.
+type Kind string
+
+// All kinds of sides.
+const (
+	Servers  Kind = "servers"
+	Models   Kind = "models"
+	Commands Kind = "commands"
+)
+
+// Kinds returns all kinds of sides.
+func Kinds() []Kind { return []Kind{Servers, Models, Commands} }
+
+// What the directory of a cassette holds besides directories of sides: the file head, a directory of
+// such directories for each task, and long values by their SHA-256.
 const (
 	head  = "cassette.yaml"
+	tasks = "tasks"
 	blobs = "blobs"
 	ext   = ".yaml"
 )
 
-// sides returns the sides by the name of their directory.
-func (c *Cassette) sides() map[string]*map[string]*Side {
-	return map[string]*map[string]*Side{"servers": &c.Servers, "models": &c.Models, "commands": &c.Commands}
+// Side returns a side as a task has it: its own entries, and then those that are for all tasks. It
+// returns nil if there are none.
+func (c *Cassette) Side(kind Kind, task, name string) (*Side, error) {
+	shared, own := c.Sides[kind][name], (*Side)(nil)
+	if c.Tasks[task] != nil {
+		own = c.Tasks[task].Sides[kind][name]
+	}
+	switch {
+	case own == nil:
+		return shared, nil
+	case shared == nil:
+		return own, nil
+	}
+	both := &Side{
+		Find: cmp.Or(own.Find, shared.Find), State: map[string]json.RawMessage{},
+		Entries: slices.Concat(own.Entries, shared.Entries),
+	}
+	maps.Copy(both.State, shared.State)
+	maps.Copy(both.State, own.State)
+	if err := both.Compile(); err != nil {
+		return nil, fmt.Errorf("%s/%s of task %s: %w", kind, name, task, err)
+	}
+	return both, nil
+}
+
+// Names returns the names of the sides of a kind, of all tasks.
+func (c *Cassette) Names(kind Kind) []string {
+	all := map[string]bool{}
+	for _, one := range append(slices.Collect(maps.Values(c.Tasks)), c) {
+		for name := range one.Sides[kind] {
+			all[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Add adds a side.
+func (c *Cassette) Add(kind Kind, name string, s *Side) {
+	if c.Sides == nil {
+		c.Sides = map[Kind]map[string]*Side{}
+	}
+	if c.Sides[kind] == nil {
+		c.Sides[kind] = map[string]*Side{}
+	}
+	c.Sides[kind][name] = s
 }
 
 // Limits of a cassette. What its files may hold besides is limited by package strictyaml.
@@ -60,21 +121,25 @@ func Read(dir string) (*Cassette, error) {
 		return nil, fmt.Errorf("cassette %s: %w", dir, files.Cause(err))
 	}
 	defer func() { _ = root.Close() }()
-	c, err := (&reader{root: root, left: maxTotal, blobs: map[string]json.RawMessage{}}).cassette()
+	r := &reader{root: root, left: maxTotal, blobs: map[string]json.RawMessage{}}
+	c, err := r.whole()
 	if err != nil {
 		return nil, fmt.Errorf("cassette %s: %w", dir, err)
 	}
+	c.Files = r.read
 	return c, nil
 }
 
 // reader reads the directory of a cassette.
 type reader struct {
 	root  *os.Root
+	read  []string                   // names of files
 	left  int64                      // bytes that may still be read
 	blobs map[string]json.RawMessage // that were read, by digest
 }
 
-func (r *reader) cassette() (*Cassette, error) {
+// whole reads a cassette with what it has for tasks.
+func (r *reader) whole() (*Cassette, error) {
 	content, err := r.file(head, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, err
@@ -84,20 +149,58 @@ func (r *reader) cassette() (*Cassette, error) {
 	}{}); err != nil {
 		return nil, err
 	}
-	names, err := r.names(".")
+	c, err := r.cassette(".", head, blobs, tasks)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cassette{}
-	all := c.sides()
+	if _, err := r.root.Lstat(tasks); errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	names, err := r.names(tasks)
+	if err != nil {
+		return nil, err
+	}
+	c.Tasks = map[string]*Cassette{}
+	for _, name := range names {
+		if !sideName.MatchString(name) {
+			return nil, fmt.Errorf("%s: %q is not the id of a task; rename or remove it", tasks, name)
+		}
+		if c.Tasks[name], err = r.cassette(path.Join(tasks, name)); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.check()
+}
+
+// check returns an error if what a task has of its own does not go with what all tasks have.
+func (c *Cassette) check() error {
+	for _, task := range slices.Sorted(maps.Keys(c.Tasks)) {
+		for kind, sides := range c.Tasks[task].Sides {
+			for name := range sides {
+				if _, err := c.Side(kind, task, name); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// cassette reads the sides in the directories of one directory, which may have others besides.
+func (r *reader) cassette(dir string, besides ...string) (*Cassette, error) {
+	names, err := r.names(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cassette{Sides: map[Kind]map[string]*Side{}}
 	for _, name := range names {
 		switch {
-		case all[name] != nil:
-			if *all[name], err = r.sides(name); err != nil {
+		case slices.Contains(Kinds(), Kind(name)):
+			if c.Sides[Kind(name)], err = r.sides(path.Join(dir, name)); err != nil {
 				return nil, err
 			}
-		case name != head && name != blobs:
-			return nil, fmt.Errorf("%q is no part of a cassette; remove it", name)
+		case !slices.Contains(besides, name):
+			return nil, fmt.Errorf("%q is no part of a cassette; remove it", path.Join(dir, name))
 		}
 	}
 	return c, nil
@@ -133,6 +236,7 @@ func readSide(file string, content []byte, blob func(digest string) (json.RawMes
 		return nil, err
 	}
 	for i := range s.Entries {
+		s.Entries[i].at = fmt.Sprintf("entries[%d] of %s", i, file)
 		for _, a := range s.Entries[i].all() {
 			if (a.Value == nil) == (a.Blob == "") {
 				return nil, fmt.Errorf("%s: entries[%d]: give an answer a value or a blob", file, i)
@@ -212,6 +316,7 @@ func (r *reader) file(name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", name, files.Cause(err))
 	}
 	r.left -= int64(len(content))
+	r.read = append(r.read, name)
 	return content, nil
 }
 
@@ -288,7 +393,10 @@ func makeEmpty(dir string) error {
 	if err != nil {
 		return err
 	}
-	parts := append(slices.Collect(maps.Keys((&Cassette{}).sides())), head, blobs)
+	parts := []string{head, blobs, tasks}
+	for _, kind := range Kinds() {
+		parts = append(parts, string(kind))
+	}
 	for _, name := range names {
 		if !slices.Contains(parts, name) || !slices.Contains(names, head) {
 			return fmt.Errorf("the directory has %q, which is no part of a cassette; name an empty one", name)
@@ -305,26 +413,42 @@ func makeEmpty(dir string) error {
 // files returns the content of a cassette's files, by their paths.
 func (c *Cassette) files() (map[string][]byte, error) {
 	all := map[string][]byte{head: []byte("version: 1\n")}
-	for dir, sides := range c.sides() {
-		for name, side := range *sides {
-			file := path.Join(dir, name+ext)
+	if err := c.addFiles("", all); err != nil {
+		return nil, err
+	}
+	for task, own := range c.Tasks {
+		if !sideName.MatchString(task) {
+			return nil, fmt.Errorf("%s: %q cannot be the name of a directory", tasks, task)
+		}
+		if err := own.addFiles(path.Join(tasks, task), all); err != nil {
+			return nil, err
+		}
+	}
+	return all, c.check()
+}
+
+// addFiles adds the content of the files of sides and of their values.
+func (c *Cassette) addFiles(dir string, all map[string][]byte) error {
+	for kind, sides := range c.Sides {
+		for name, side := range sides {
+			file := path.Join(dir, string(kind), name+ext)
 			if !sideName.MatchString(name) {
-				return nil, fmt.Errorf("%s: %q cannot be the name of a file", dir, name)
+				return fmt.Errorf("%s: %q cannot be the name of a file", kind, name)
 			}
 			if err := side.check(); err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
+				return fmt.Errorf("%s: %w", file, err)
 			}
 			content, err := side.file(all)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
+				return fmt.Errorf("%s: %w", file, err)
 			}
 			if err := side.isIn(content, all); err != nil {
-				return nil, fmt.Errorf("%s cannot be written: %w", file, err)
+				return fmt.Errorf("%s cannot be written: %w", file, err)
 			}
 			all[file] = content
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // check returns an error if an answer is not JSON, or too long to be read again.

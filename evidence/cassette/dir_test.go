@@ -104,13 +104,14 @@ func randomSide(r *rand.Rand) *Side {
 // What is written is read as what it was, and written again in the same bytes.
 func TestReadBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "cassette")
-	exported := cmp.Options{cmpopts.IgnoreUnexported(Side{}, Entry{}), cmpopts.EquateEmpty()}
+	exported := cmp.Options{cmpopts.IgnoreUnexported(Side{}, Entry{}), cmpopts.IgnoreFields(Cassette{}, "Files"), cmpopts.EquateEmpty()}
 	inlined, apart := 0, 0
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		c := &Cassette{Servers: map[string]*Side{"crm": randomSide(r), "B_1": randomSide(r)}, Commands: map[string]*Side{"az.exe": randomSide(r)}}
+		c := &Cassette{Sides: map[Kind]map[string]*Side{Servers: {"crm": randomSide(r), "B_1": randomSide(r)}, Commands: {"az.exe": randomSide(r)}}}
 		if seed%2 == 0 {
-			c.Models = map[string]*Side{"main": randomSide(r)}
+			c.Add(Models, "main", randomSide(r))
+			c.Tasks = map[string]*Cassette{"pay-1": {Sides: map[Kind]map[string]*Side{Servers: {"new": randomSide(r)}, Models: {"main": {Entries: []Entry{{Answer: &Answer{Value: json.RawMessage("1")}}}}}}}}
 		}
 		if err := c.Write(dir); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -141,6 +142,46 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
+// A task has its own entries before those of all tasks, and what is set in both as it sets it.
+func TestOfTask(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		head:                       "version: 1",
+		"servers/x.yaml":           "find: sequence\nstate: {a: 1, b: 1}\nentries: [{match: {k: 1}, answer: {value: shared}}]",
+		"tasks/pay/servers/x.yaml": "find: match\nstate: {b: 2}\nentries: [{match: {k: 2, state: {a: 1, b: 2}}, times: 1, answer: {value: own}}]",
+	} {
+		place(t, filepath.Join(dir, name), text)
+	}
+	c, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for task, want := range map[string][]string{
+		"pay":  {"1 shared", "2 own", "2 no entry answers {\"k\":2}: entries[0] of tasks/pay/servers/x.yaml has given all its answers; find: sequence would give it entries[0] of servers/x.yaml"},
+		"else": {"2 shared"},
+	} {
+		s, err := c.Side(Servers, task, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		play := s.Play()
+		for _, line := range want {
+			k, want, _ := strings.Cut(line, " ")
+			given, miss := play.Ask(map[string]any{"k": json.Number(k)})
+			got := jsontext.Text(given.Value)
+			if miss != nil {
+				got = miss.Error()
+			}
+			if got != want {
+				t.Errorf("task %s: %s is answered %q, want %q", task, k, got, want)
+			}
+		}
+	}
+	if s, err := c.Side(Models, "pay", "x"); s != nil || err != nil {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
 // A directory that is no cassette is left as it is.
 func TestWriteOverNothingElse(t *testing.T) {
 	dir := t.TempDir()
@@ -159,10 +200,10 @@ func TestWriteOverNothingElse(t *testing.T) {
 // What cannot be read again is not written.
 func TestNotWritten(t *testing.T) {
 	for want, c := range map[string]*Cassette{
-		`"../x" cannot be the name`: {Servers: map[string]*Side{"../x": {}}},
-		"entries has no value":      {Servers: map[string]*Side{"x": {}}},
-		"is not JSON":               {Servers: map[string]*Side{"x": {Entries: []Entry{{Answer: &Answer{Value: json.RawMessage("{")}}}}}},
-		"kind.a.set: must be":       {Servers: map[string]*Side{"x": {Entries: []Entry{{Kind: match.Matchers{"a": json.RawMessage(`{"set":1}`)}, Answer: &Answer{Value: json.RawMessage("1")}}}}}},
+		`"../x" cannot be the name`: {Sides: map[Kind]map[string]*Side{Servers: {"../x": {}}}},
+		"entries has no value":      {Sides: map[Kind]map[string]*Side{Servers: {"x": {}}}},
+		"is not JSON":               {Sides: map[Kind]map[string]*Side{Servers: {"x": {Entries: []Entry{{Answer: &Answer{Value: json.RawMessage("{")}}}}}}},
+		"kind.a.set: must be":       {Sides: map[Kind]map[string]*Side{Servers: {"x": {Entries: []Entry{{Kind: match.Matchers{"a": json.RawMessage(`{"set":1}`)}, Answer: &Answer{Value: json.RawMessage("1")}}}}}}},
 	} {
 		if err := c.Write(filepath.Join(t.TempDir(), "c")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -199,6 +240,13 @@ func TestHostile(t *testing.T) {
 		"with its aliases written out":                                {head: version, "servers/x.yaml": bomb()},
 		"entries[0].after: it waits for itself, so it would never be": {head: version, "servers/x.yaml": "entries: [{name: a, after: b, answer: {value: 1}}, {name: b, after: a, answer: {value: 1}}]"},
 		"has more than 1000 files":                                    {head: version, "servers": "MANY"},
+		"tasks is a link":                                             {head: version, "tasks": "-> /etc"},
+		"tasks/a is a link":                                           {head: version, "tasks/a": "-> /etc"},
+		`tasks: ".a" is not the id of a task`:                         {head: version, "tasks/.a/servers/x.yaml": side("{value: 1}")},
+		`"tasks/a/tasks" is no part of a cassette`:                    {head: version, "tasks/a/tasks/b/servers/x.yaml": side("{value: 1}")},
+		`servers/x of task a: entries[1]: the name "n" appears twice`: {
+			head: version, "servers/x.yaml": "entries: [{name: n, answer: {value: 1}}]", "tasks/a/servers/x.yaml": "entries: [{name: n, answer: {value: 1}}]",
+		},
 	} {
 		at := t.TempDir()
 		for name, text := range content {

@@ -1,6 +1,7 @@
 package cassette
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -59,6 +60,8 @@ type Miss struct {
 	Otherwise int
 	// Unfilled is why the template of the nearest entry, whose answer it would have got, has no value.
 	Unfilled error
+
+	side *Side
 }
 
 // Ask returns the answer to a request, an object as [jsontext.Parse] returns it, or the miss. What has been
@@ -83,7 +86,7 @@ func (p *Player) Ask(thread string, request map[string]any) (Given, *Miss) {
 		value, set, err = e.fill(nth, members)
 	}
 	if err != nil {
-		return Given{}, &Miss{Request: request, Nearest: i, Otherwise: -1, Unfilled: err}
+		return Given{}, &Miss{Request: request, Nearest: i, Otherwise: -1, Unfilled: err, side: p.side}
 	}
 	if _, known := p.uses[this]; e.counted && (known || len(p.uses) < maxUses) {
 		p.uses[this]++
@@ -152,7 +155,7 @@ func (p *Player) find(thread string, members map[string]any, way string) (found 
 
 // miss describes why a request has no answer.
 func (p *Player) miss(thread string, request, members map[string]any, spent bool) *Miss {
-	m := &Miss{Request: request, Spent: spent, Nearest: -1, Other: InSequence}
+	m := &Miss{Request: request, Spent: spent, Nearest: -1, Other: InSequence, side: p.side}
 	if p.side.Find == InSequence {
 		m.Other = ByMatch
 	}
@@ -177,24 +180,29 @@ func (p *Player) miss(thread string, request, members map[string]any, spent bool
 // maxShown is how many bytes of a request a miss shows.
 const maxShown = 200
 
+// place returns where an entry is.
+func (m *Miss) place(entry int) string {
+	return cmp.Or(m.side.Entries[entry].at, fmt.Sprintf("entries[%d]", entry))
+}
+
 // Error describes the miss in one sentence.
 func (m *Miss) Error() string {
 	var said strings.Builder
 	fmt.Fprintf(&said, "no entry answers %s", text.Shorten(jsontext.Encode(m.Request), maxShown))
 	switch {
 	case m.Unfilled != nil:
-		fmt.Fprintf(&said, ": entries[%d] would, but for %v", m.Nearest, m.Unfilled)
+		fmt.Fprintf(&said, ": %s would, but for %v", m.place(m.Nearest), m.Unfilled)
 	case m.Spent:
-		fmt.Fprintf(&said, ": entries[%d] has given all its answers", m.Nearest)
+		fmt.Fprintf(&said, ": %s has given all its answers", m.place(m.Nearest))
 	case m.Difference.Path != "":
-		fmt.Fprintf(&said, "; the nearest is entries[%d], with %s", m.Nearest, m.Difference)
+		fmt.Fprintf(&said, "; the nearest is %s, with %s", m.place(m.Nearest), m.Difference)
 	case m.Nearest < 0:
 		said.WriteString(", nor anything of its kind")
 	default:
-		fmt.Fprintf(&said, ": entries[%d] is given only after another", m.Nearest)
+		fmt.Fprintf(&said, ": %s is given only after another", m.place(m.Nearest))
 	}
 	if m.Otherwise >= 0 {
-		fmt.Fprintf(&said, "; find: %s would give it entries[%d]", m.Other, m.Otherwise)
+		fmt.Fprintf(&said, "; find: %s would give it %s", m.Other, m.place(m.Otherwise))
 	}
 	return said.String()
 }
