@@ -3,8 +3,8 @@ package results
 import "github.com/waza-isolate/waza/evidence"
 
 // Counts counts the trials of a run by the last attempt of each. A trial counts if its outcome depends on
-// the agent, as in [Stats]: not as infra, which leaves the run incomplete, nor as server_error, which fails
-// it. Prompts of trigger_tests.yaml count through their metric.
+// the agent, as in [Stats]: not as infra, which leaves the run incomplete, nor as server_error or miss, which
+// fail it. Prompts of trigger_tests.yaml count through their metric.
 type Counts struct {
 	Trials, Passed int                    // that count
 	Others         map[evidence.Class]int // that count and did not pass
