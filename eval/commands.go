@@ -24,8 +24,12 @@ type CommandMock struct {
 	Responses   []CommandResponse `json:"responses" jsonschema:"responses; the first that matches is used"`
 	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often the program must be called; any other number fails the trial"`
 
-	side cassette.Side // an entry for each response
+	side   *cassette.Side // an entry for each response
+	played bool
 }
+
+// IsPlayed reports whether the command is of a cassette, and not of command_mocks.
+func (c *CommandMock) IsPlayed() bool { return c.played }
 
 // CommandResponse is the answer to invocations that meet all of its conditions.
 type CommandResponse struct {
@@ -125,22 +129,25 @@ func (o *CommandOutput) read(doc *strictyaml.Document, e *Eval, at strictyaml.Pa
 
 // answer returns an output as an answer.
 func (o *CommandOutput) answer(delay int) (cassette.Answer, error) {
-	value, err := jsontext.Marshal(cmdmock.Answer{Stdout: o.text, Stderr: o.Stderr, ExitCode: o.ExitCode})
+	value, err := jsontext.Marshal(cmdmock.NewAnswer(o.text, o.Stderr, o.ExitCode))
 	return cassette.Answer{Value: value, DelayMS: delay}, err
 }
+
+// isCommandName reports whether a program that is played can have a name.
+func isCommandName(name string) bool { return commandName.MatchString(name) && name != "waza" }
 
 var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // compile checks a command and reads its responses into its side. The error lists all problems.
 func (c *CommandMock) compile() error {
 	var errs []error
-	if !commandName.MatchString(c.Name) || c.Name == "waza" {
+	if !isCommandName(c.Name) {
 		errs = append(errs, fmt.Errorf("%q is not a valid name of a program: up to 64 letters, digits, '.', '_' and '-', and not waza", c.Name))
 	}
 	if len(c.Responses) == 0 {
 		errs = append(errs, errors.New("it has no responses; give it one at least"))
 	}
-	c.side = cassette.Side{}
+	c.side = &cassette.Side{}
 	for i := range c.Responses {
 		entry, err := c.Responses[i].entry()
 		if err != nil {

@@ -44,6 +44,7 @@ type Options struct {
 	Local bool
 	// AsWritten has the eval choose whether it is read so, in place of Local; see [choose].
 	AsWritten bool
+	Playing
 }
 
 // Load reads the eval at path with its task files, and resolves its enabled tasks in the
@@ -93,6 +94,7 @@ func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	complete(l.doc, e, project.Defaults, opts.Executor)
 	l.written = override(&e.Config, opts)
 
+	readCassette(l.doc, e, opts.Playing)
 	readMocks(l.doc, e)
 	commandMocks(l.doc, e, e.Commands)
 	layServers(l.doc, e, opts.Overlay)

@@ -111,6 +111,10 @@ func (r resolver) resolve() ResolvedTask {
 		commandMocks(r.doc, r.eval, t.Commands)
 		resolved.Commands = t.Commands
 	}
+	var err error
+	if resolved.Commands, err = playedCommands(r.eval, resolved.ID, resolved.Commands); err != nil {
+		r.doc.Problemf(nil, "cassette: %s", flat(err))
+	}
 	if t.FirstEventSeconds != nil {
 		resolved.FirstEvent = time.Duration(*t.FirstEventSeconds) * time.Second
 	}

@@ -82,6 +82,9 @@ func (s servers) merge(overlay map[string]*mcpconfig.Server) map[string]mcpconfi
 }
 
 func (s servers) check(name string, declared mcpconfig.Server) {
+	if s.played(name) {
+		return
+	}
 	isMeant := func(field string) bool { return s.doc.Reported(s.place(name, field, "")...) }
 	if declared.URL == "" && declared.Command == "" && declared.Image == "" && declared.Build == nil && slices.ContainsFunc([]string{"url", "command", "image", "build"}, isMeant) {
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcp/answer"
@@ -56,6 +57,12 @@ type Eval struct {
 	// Mocks are the servers of MCPMocks, and MockFiles the files that they were read from.
 	Mocks     []*mock.Server `json:"-"`
 	MockFiles []string       `json:"-"`
+
+	// Cassette is what is played; nil for nothing. See [Eval.Plays].
+	Cassette *cassette.Cassette `json:"-"`
+	play     []cassette.Kind    // kinds to play; empty for all
+	// MissLive means that real servers are asked what the cassette has no answer to.
+	MissLive bool `json:"-"`
 
 	// TextFiles are the files of prompts, of instructions and of graders.
 	TextFiles []string `json:"-"`
@@ -186,6 +193,7 @@ type Config struct {
 	JudgeEffort       string                       `json:"judge_reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"default reasoning effort of the judge"`
 	GroupBy           string                       `json:"group_by,omitempty" jsonschema:"model: add figures by model to results.json; other values have no effect"`
 
+	Cassette string             `json:"cassette,omitempty" jsonschema:"directory of a cassette, relative to the eval: what servers, models and commands are played from, in place of the real ones"`
 	Canaries map[string]*Canary `json:"canaries,omitempty" jsonschema:"values that are planted and whose leaks are recorded, by name"`
 }
 
@@ -466,6 +474,17 @@ func (e *Eval) roots() roots {
 		return roots{e.Dir(), e.start, e.project}
 	}
 	return roots{e.Dir(), e.start}
+}
+
+// Plays reports whether the sides of a kind are played from the eval's cassette.
+func (e *Eval) Plays(kind cassette.Kind) bool {
+	switch {
+	case e.Cassette == nil:
+		return false
+	case len(e.play) > 0:
+		return slices.Contains(e.play, kind) || kind == cassette.Judges && slices.Contains(e.play, cassette.Models)
+	}
+	return len(e.Cassette.Names(kind)) > 0
 }
 
 // MockNames returns the names of the eval's mock servers.

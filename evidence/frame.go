@@ -75,6 +75,8 @@ type Frame struct {
 	// Spans are the replaced spans in Raw. Frames of older runs have none.
 	Spans     []secret.Span `json:"spans,omitempty"`
 	Synthetic Synthetic     `json:"synthetic,omitempty"`
+	// Played reports that the server's answer is not its own, but from a cassette or mcp_mocks.
+	Played bool `json:"played,omitempty"`
 	// Sender is who opened the conversation; see [Frame.OfAgent].
 	Sender Sender `json:"sender,omitempty"`
 	// Side is the only side that saw the message, if the other saw a changed message or

@@ -18,16 +18,21 @@ const (
 	// ClassServerError means that an MCP server exited by itself before its first answer, or during a call of
 	// executor script.
 	ClassServerError Class = "server_error"
+	// ClassMiss means that the trial's cassette has no answer to a request.
+	ClassMiss Class = "miss"
 )
 
 // Classes returns all classes, the best first.
 func Classes() []Class {
-	return []Class{ClassPass, ClassFail, ClassTimeout, ClassAgentError, ClassError, ClassServerError, ClassInfra}
+	return []Class{ClassPass, ClassFail, ClassTimeout, ClassAgentError, ClassError, ClassServerError, ClassMiss, ClassInfra}
 }
 
 // OfAgent reports whether the outcome depends on the agent. Otherwise the trial is not
 // graded and is excluded from the agent's rates. It is true for a trial that has not ended.
-func (c Class) OfAgent() bool { return c != ClassInfra && c != ClassServerError }
+func (c Class) OfAgent() bool { return c != ClassInfra && c != ClassServerError && c != ClassMiss }
+
+// Fails reports whether the outcome fails the run, though it does not depend on the agent.
+func (c Class) Fails() bool { return c == ClassServerError || c == ClassMiss }
 
 // With returns the class followed by its reason, which is omitted if the class implies it.
 func (c Class) With(r Reason) string {
@@ -62,6 +67,9 @@ const (
 	// ReasonResponder means that no answer in place of the user could be obtained.
 	ReasonResponder Reason = "responder"
 )
+
+// ReasonMiss is the reason of miss.
+const ReasonMiss Reason = "miss"
 
 // Reasons of infra.
 const (

@@ -102,6 +102,7 @@ type ServerRecord struct {
 	Transport string `json:"transport"` // stdio, http or sse
 	Image     string `json:"image,omitempty"`
 	Mocked    bool   `json:"mocked,omitempty"` // answered by the runner from the eval's mcp_mocks
+	Played    bool   `json:"played,omitempty"` // answered by the runner from a cassette
 }
 
 // SharedServer is a server shared by trials, as seen by one of them.

@@ -111,7 +111,7 @@ func signOf(word string) string {
 		return "fail"
 	case string(evidence.ClassTimeout):
 		return "timeout"
-	case string(evidence.ClassAgentError), string(evidence.ClassServerError), string(evidence.OutcomeProtocolError), string(evidence.OutcomeTransportError):
+	case string(evidence.ClassAgentError), string(evidence.ClassServerError), string(evidence.ClassMiss), string(evidence.OutcomeProtocolError), string(evidence.OutcomeTransportError):
 		return "broke"
 	case string(evidence.OutcomeCancelled), string(evidence.OutcomeAbandoned), view.AtWork:
 		return "none"

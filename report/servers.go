@@ -153,7 +153,7 @@ func (o serverOutcome) More() int { return len(o.Trials) - len(o.Named()) }
 
 // became returns the events of a server.
 func became(server string, tasks []results.Task) (all []serverOutcome) {
-	signs := map[view.EventKind]string{view.RugPull: "broke", view.Unpinned: "broke", view.Ended: "error", view.Unmatched: "none"}
+	signs := map[view.EventKind]string{view.RugPull: "broke", view.Unpinned: "broke", view.Ended: "error", view.Unmatched: "none", view.Live: "error"}
 	at := map[view.Event]int{}
 	for _, task := range tasks {
 		for _, run := range task.Runs {

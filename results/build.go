@@ -100,8 +100,8 @@ func counted(runs []RunResult) []RunResult {
 
 func counts(r RunResult) bool { return r.Outcome.OfAgent() }
 
-// taskStatus returns passed when every planned run has ended, every counted one passed and no server
-// kept one from being made; failed when one failed; and none while a run is missing that decides.
+// taskStatus returns passed when every planned run has ended, every counted one passed and neither a
+// server nor a miss kept one from being made; failed when one failed; and none while a run is missing that decides.
 func taskStatus(runs []RunResult, planned int) Status {
 	has := func(status Status) bool {
 		return slices.ContainsFunc(counted(runs), func(r RunResult) bool { return r.Status == status })
@@ -109,7 +109,7 @@ func taskStatus(runs []RunResult, planned int) Status {
 	switch {
 	case has(StatusFailed):
 		return StatusFailed
-	case has(StatusError) || slices.ContainsFunc(runs, func(r RunResult) bool { return r.Outcome == evidence.ClassServerError }):
+	case has(StatusError) || slices.ContainsFunc(runs, func(r RunResult) bool { return r.Outcome.Fails() }):
 		return StatusError
 	case len(runs) < max(planned, 1):
 		return StatusNone

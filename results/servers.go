@@ -18,11 +18,14 @@ import (
 type ServerReport struct {
 	Name   string `json:"name"`
 	Mocked bool   `json:"mocked,omitempty"` // it is one of the eval's mcp_mocks
+	Played bool   `json:"played,omitempty"` // it is played from a cassette
 	Tally
 	// Unmatched are calls that no response of a mock was for.
 	Unmatched []string `json:"unmatched_calls,omitempty"`
-	Lost      int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
-	Ends      []string `json:"ends,omitempty"` // of its programs, its services and its container, where nobody asked for them
+	// Live are requests that the real server was asked, as the cassette had no answer.
+	Live []string `json:"live_requests,omitempty"`
+	Lost int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
+	Ends []string `json:"ends,omitempty"` // of its programs, its services and its container, where nobody asked for them
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
 	// Unpinned describes differences from its pin.
@@ -35,7 +38,7 @@ type ServerReport struct {
 // OfServers reports whether an event is about a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
-	case "server_exit", "service_exit", "container_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress", "mock":
+	case "server_exit", "service_exit", "container_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress", "mock", "miss", "live":
 		return true
 	}
 	return false
@@ -49,7 +52,7 @@ func (trial Trial) Reports() []ServerReport {
 	var reports []ServerReport
 	for _, server := range trial.Servers {
 		calls := callsOf(trial, server.Name)
-		r := ServerReport{Name: server.Name, Mocked: server.Mocked, Unmatched: messages(trial, server.Name, "mock"), Tally: tally(calls), Ends: ends(trial, server.Name), Unpinned: messages(trial, server.Name, "pin")}
+		r := ServerReport{Name: server.Name, Mocked: server.Mocked, Played: server.Played, Unmatched: messages(trial, server.Name, "mock"), Live: messages(trial, server.Name, "live"), Tally: tally(calls), Ends: ends(trial, server.Name), Unpinned: messages(trial, server.Name, "pin")}
 		r.Lost = r.Outcomes[evidence.OutcomeTransportError]
 		for _, catalog := range trial.Catalogs {
 			if catalog.Server == server.Name {

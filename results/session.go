@@ -39,7 +39,7 @@ func digest(trial Trial) SessionDigest {
 	slices.Sort(d.MCPServersUsed)
 	d.MCPServersUsed = slices.Compact(d.MCPServersUsed)
 	switch trial.Verdicts.Class {
-	case evidence.ClassTimeout, evidence.ClassAgentError, evidence.ClassServerError, evidence.ClassInfra:
+	case evidence.ClassTimeout, evidence.ClassAgentError, evidence.ClassServerError, evidence.ClassMiss, evidence.ClassInfra:
 		d.Errors = append(d.Errors, cmp.Or(trial.Verdicts.Message, string(trial.Verdicts.Class)))
 	}
 	d.Usage = usageOf(trial)

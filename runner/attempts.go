@@ -102,7 +102,7 @@ func (s *scheduler) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir
 // trialOptions returns the options of a trial of the run.
 func (s *scheduler) trialOptions(t *plan.Trial) trial.Options {
 	return trial.Options{
-		Secrets: s.o.Host.Secrets, Connect: s.o.Host.Connect, ServerLog: s.o.Host.ServerLog, Hold: s.o.Host.Hold,
+		Secrets: s.o.Host.Secrets, Connect: trial.JudgeOf(t, s.o.Host.Connect), ServerLog: s.o.Host.ServerLog, Hold: s.o.Host.Hold,
 		Backend: s.pool, Wall: s.o.Wall(), Shared: s.shared, Baseline: s.baselineOf(t),
 		Entered: func(phase evidence.Phase) { s.enters(t, phase) },
 		Called: func(c trial.Calling) {
@@ -133,7 +133,7 @@ func (s *scheduler) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir
 		return nil
 	}
 	s.enters(t, evidence.PhaseJudge)
-	_, err := trial.Consulting{Connect: s.o.Host.Connect, Secrets: s.o.Host.Secrets}.Ask(ctx, dir, record)
+	_, err := trial.Consulting{Connect: trial.JudgeOf(t, s.o.Host.Connect), Secrets: s.o.Host.Secrets}.Ask(ctx, dir, record)
 	return err
 }
 

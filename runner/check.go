@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // Checking is a request to check an eval without running it.
@@ -236,7 +237,7 @@ func (c *checker) missing(trials []*plan.Trial) {
 		if t.Judge == nil {
 			continue
 		}
-		if _, err := c.Host.Connect(*t.Judge); err != nil {
+		if _, err := trial.JudgeOf(t, c.Host.Connect)(*t.Judge); err != nil {
 			c.warn(c.Eval, "%s", text.FirstLine(err.Error()))
 		}
 	}

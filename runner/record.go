@@ -322,6 +322,9 @@ func (r Record) Settings() []results.Setting {
 // host. readOverlay reads the file that was laid over the eval's servers.
 func (r Record) Again(readOverlay func(path string) (*mcpconfig.ClientFile, error)) (q Request, err error) {
 	q = Request{Choices: r.Choices, Start: r.Directory}
+	if q.Cassette != "" {
+		q.Cassette = fromDirectory(r, q.Cassette)
+	}
 	if q.ContextDir != "" {
 		q.ContextDir = fromDirectory(r, q.ContextDir)
 	}

@@ -46,6 +46,7 @@ type Choices struct {
 	On          string        `json:"on,omitempty"` // backend if Isolated: "" for Docker, or eval.OnKubernetes
 	Pins        string        `json:"pins,omitempty"`
 	AllowWeak   []string      `json:"allow_weak,omitempty"` // attacks that may get out of the sandbox
+	eval.Playing
 }
 
 // Pace controls how many trials run at once. It does not affect outcomes, so --resume may

@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -98,7 +99,7 @@ func readJob(q Request) (*Job, error) {
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
 		ContextDir: q.ContextDir, Overlay: q.Overlay, Egress: q.Egress, CheckScript: q.Host.CheckScript, CheckModelScript: q.Host.CheckModelScript, Local: !q.Isolated, AsWritten: q.AsWritten,
 		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,
-		NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots,
+		NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots, Playing: q.Playing,
 	})
 	if e != nil {
 		q.Host.Notice(e.Warnings)
@@ -195,7 +196,7 @@ func (j *Job) plan() (err error) {
 	}
 	for _, t := range j.Trials {
 		if t.Judge != nil {
-			if _, err := q.Host.Connect(*t.Judge); err != nil {
+			if _, err := trial.JudgeOf(t, q.Host.Connect)(*t.Judge); err != nil {
 				return err
 			}
 		}

@@ -218,6 +218,7 @@ func (s *state) app() *cli.Command {
 			rerunCommand(s),
 			mergeCommand(s),
 			gradeCommand(s),
+			recordCommand(s),
 			showCommand(s),
 			reportCommand(s),
 			compareCommand(s),

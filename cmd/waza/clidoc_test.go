@@ -98,6 +98,7 @@ func uses() map[string][]shownUse {
 		"merge":        {{"waza merge shards/1 shards/2 shards/3", "make one run of three shards"}},
 		"gate":         {{"waza gate latest --against main", "fail if a task that passed on the main branch fails"}, {"waza gate run --against main/results.json --max-drop 5", "let the pass rate fall by five points at most"}},
 		"grade":        {{"waza grade .waza/runs/20260102-030405-demo-a1b2c3", "repeat every verdict from the evidence alone"}},
+		"record":       {{"waza record latest -o cassette", "record what the servers of the latest run answered"}},
 		"show":         {{"waza show latest", "list the trials of the latest run, or read its only one"}, {"waza show RUN price/2", "read one of them"}},
 		"report":       {{"waza report RUN", "write the page of a run again"}, {"waza report RUN OTHER -o both.html", "two runs side by side"}, {"waza report RUN --format github-comment", "print a comment for a pull request"}},
 		"compare":      {{"waza compare BASE RUN", "compare a run with an earlier one"}, {"waza compare BASE RUN --format github-comment", "the same as a comment for a pull request"}},

@@ -40,12 +40,13 @@ func rerunCommand(s *state) *cli.Command {
 			if err := takes(c, 1, 2, "one run directory, and optionally an eval"); err != nil {
 				return err
 			}
-			return rerun(ctx, s, c)
+			return rerun(ctx, s, c, c.String("run-dir"), func(*runner.Request) {})
 		},
 	}
 }
 
-func rerun(ctx context.Context, s *state, c *cli.Command) error {
+// rerun runs the run that a command line names again, in a run directory, with changes to its request.
+func rerun(ctx context.Context, s *state, c *cli.Command, to string, change func(*runner.Request)) error {
 	dir, err := runNamed(c.Args().First())
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func rerun(ctx context.Context, s *state, c *cli.Command) error {
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	return runAll(ctx, s, o, runner.Batch{
-		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: c.String("run-dir"),
+		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: to,
 		Request: func() (runner.Request, error) {
 			q, err := record.Again(s.overlayFrom)
 			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.verbosity, c.Bool("keep"))
@@ -106,6 +107,7 @@ func rerun(ctx context.Context, s *state, c *cli.Command) error {
 			q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 				return selectAgain(s, tasks, ids, c.StringSlice("task"))
 			}
+			change(&q)
 			return q, err
 		},
 	})

@@ -39,10 +39,14 @@ const (
 	Servers  Kind = "servers"
 	Models   Kind = "models"
 	Commands Kind = "commands"
+	Judges   Kind = "judges"
 )
 
+// Judge is the name of the side of the judge that a trial has.
+const Judge = "judge"
+
 // Kinds returns all kinds of sides.
-func Kinds() []Kind { return []Kind{Servers, Models, Commands} }
+func Kinds() []Kind { return []Kind{Servers, Models, Commands, Judges} }
 
 // What the directory of a cassette holds besides directories of sides: the file head, a directory of
 // such directories for each task, and long values by their SHA-256.
@@ -237,7 +241,7 @@ func readSide(file string, content []byte, blob func(digest string) (json.RawMes
 	}
 	for i := range s.Entries {
 		s.Entries[i].at = fmt.Sprintf("entries[%d] of %s", i, file)
-		for _, a := range s.Entries[i].all() {
+		for _, a := range s.Entries[i].All() {
 			if (a.Value == nil) == (a.Blob == "") {
 				return nil, fmt.Errorf("%s: entries[%d]: give an answer a value or a blob", file, i)
 			}
@@ -257,8 +261,8 @@ func readSide(file string, content []byte, blob func(digest string) (json.RawMes
 	return s, nil
 }
 
-// all returns the answers of an entry.
-func (e *Entry) all() []*Answer {
+// All returns the answers of an entry.
+func (e *Entry) All() []*Answer {
 	var all []*Answer
 	if e.Answer != nil {
 		all = append(all, e.Answer)
@@ -454,7 +458,7 @@ func (c *Cassette) addFiles(dir string, all map[string][]byte) error {
 // check returns an error if an answer is not JSON, or too long to be read again.
 func (s *Side) check() error {
 	for i := range s.Entries {
-		for _, a := range s.Entries[i].all() {
+		for _, a := range s.Entries[i].All() {
 			switch {
 			case len(a.Value) > maxBlob:
 				return fmt.Errorf("entries[%d]: the value of an answer has more than %d MiB", i, maxBlob>>20)
@@ -491,7 +495,7 @@ func (s *Side) file(all map[string][]byte) ([]byte, error) {
 			e.Answer = &answer
 		}
 		e.Answers = slices.Clone(e.Answers)
-		for _, a := range e.all() {
+		for _, a := range e.All() {
 			if isInline(a.Value) {
 				continue
 			}

@@ -160,15 +160,16 @@ func (p *Player) miss(thread string, request, members map[string]any, spent bool
 		m.Other = ByMatch
 	}
 	m.Otherwise, _ = p.find(thread, members, m.Other)
-	best := -1.0
+	best, differences := -1.0, 0
 	for i := range p.side.Entries {
 		e := &p.side.Entries[i]
 		if !e.kind.Takes(members) {
 			continue
 		}
 		fit := e.match.CheckValue(members)
-		if share := float64(fit.Satisfied+1) / float64(fit.Total+1); share > best {
-			best, m.Nearest, m.Difference = share, i, match.Difference{}
+		share := float64(fit.Satisfied+1) / float64(fit.Total+1)
+		if share > best || share == best && len(fit.Differences) < differences {
+			best, differences, m.Nearest, m.Difference = share, len(fit.Differences), i, match.Difference{}
 			if len(fit.Differences) > 0 {
 				m.Difference = fit.Differences[0]
 			}
@@ -180,9 +181,9 @@ func (p *Player) miss(thread string, request, members map[string]any, spent bool
 // maxShown is how many bytes of a request a miss shows.
 const maxShown = 200
 
-// place returns where an entry is.
-func (m *Miss) place(entry int) string {
-	return cmp.Or(m.side.Entries[entry].at, fmt.Sprintf("entries[%d]", entry))
+// Place returns where an entry is, for messages.
+func (s *Side) Place(entry int) string {
+	return cmp.Or(s.Entries[entry].at, fmt.Sprintf("entries[%d]", entry))
 }
 
 // Error describes the miss in one sentence.
@@ -193,16 +194,16 @@ func (m *Miss) Error() string {
 	case m.Unfilled != nil:
 		fmt.Fprintf(&said, ": %s would, but for %v", m.place(m.Nearest), m.Unfilled)
 	case m.Spent:
-		fmt.Fprintf(&said, ": %s has given all its answers", m.place(m.Nearest))
+		fmt.Fprintf(&said, ": %s has given all its answers", m.side.Place(m.Nearest))
 	case m.Difference.Path != "":
-		fmt.Fprintf(&said, "; the nearest is %s, with %s", m.place(m.Nearest), m.Difference)
+		fmt.Fprintf(&said, "; the nearest is %s, with %s", m.side.Place(m.Nearest), m.Difference)
 	case m.Nearest < 0:
 		said.WriteString(", nor anything of its kind")
 	default:
-		fmt.Fprintf(&said, ": %s is given only after another", m.place(m.Nearest))
+		fmt.Fprintf(&said, ": %s is given only after another", m.side.Place(m.Nearest))
 	}
 	if m.Otherwise >= 0 {
-		fmt.Fprintf(&said, "; find: %s would give it %s", m.Other, m.place(m.Otherwise))
+		fmt.Fprintf(&said, "; find: %s would give it %s", m.Other, m.side.Place(m.Otherwise))
 	}
 	return said.String()
 }

@@ -63,7 +63,7 @@ func TestByMatch(t *testing.T) {
 	ask(t, side(t, recorded),
 		`{"tool":"a","arguments":{"n":2.0}} -> "two"`,
 		`{"tool":"a","arguments":{"n":1}} -> "one"`,
-		`{"tool":"a","arguments":{"n":1,"m":{}}} -> no entry answers {"arguments":{"m":{},"n":1},"tool":"a"}; the nearest is entries[0], with arguments: expected {"n":1}; got {"m":{},"n":1}; find: sequence would give it entries[3]`,
+		`{"tool":"a","arguments":{"n":1,"m":{}}} -> no entry answers {"arguments":{"m":{},"n":1},"tool":"a"}; the nearest is entries[0], with arguments.m: expected nothing; got {}; find: sequence would give it entries[3]`,
 		`{"tool":"a","arguments":{"n":1}} -> "one again" after 20ms`,
 		`{"tool":"a","arguments":{"n":1}} -> no entry answers {"arguments":{"n":1},"tool":"a"}: entries[0] has given all its answers`,
 		`{"tool":"c"} -> no entry answers {"tool":"c"}, nor anything of its kind`,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -66,25 +67,72 @@ func (t *tally) fail(m matcher, got any) {
 
 // leaf counts one constraint.
 func (t *tally) leaf(m matcher, holds bool, got any) {
+	if t.Total++; holds {
+		t.Satisfied++
+	}
 	if holds || !t.describe {
-		t.count(holds, "", "")
 		return
 	}
-	want, found := m.String(), show(got)
 	if l, ok := m.(literal); ok {
-		want, found = showPair(l.value, got)
+		t.differ(l.value, got)
+		return
 	}
-	t.count(false, shorten(want), found)
+	t.add(m.String(), show(got))
 }
 
-func (t *tally) count(holds bool, want, got string) {
-	t.Total++
-	if holds {
-		t.Satisfied++
+// differ describes where two values differ that are not equal.
+func (t *tally) differ(want, got any) {
+	switch w := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		all := maps.Clone(w)
+		maps.Copy(all, g)
+		for name := range ordered(all, true) {
+			t.differAt(step{name: name}, given(w, name), given(g, name))
+		}
+		return
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(w) {
+			break
+		}
+		for i := range w {
+			t.differAt(step{index: i + 1}, w[i], g[i])
+		}
 		return
 	}
+	t.add(showPair(want, got))
+}
+
+func (t *tally) differAt(s step, want, got any) {
+	if jsontext.Equal(want, got) {
+		return
+	}
+	t.path = append(t.path, s)
+	t.differ(want, got)
+	t.path = t.path[:len(t.path)-1]
+}
+
+// given returns a member, or absent{}.
+func given(object map[string]any, name string) any {
+	if value, ok := object[name]; ok {
+		return value
+	}
+	return absent{}
+}
+
+// fails counts one constraint that does not hold.
+func (t *tally) fails(want, got string) {
+	t.Total++
+	t.add(want, got)
+}
+
+func (t *tally) add(want, got string) {
 	if t.describe && len(t.Differences) < maxDifferences {
-		t.Differences = append(t.Differences, Difference{t.where(), want, got})
+		t.Differences = append(t.Differences, Difference{t.where(), shorten(want), got})
 	}
 }
 

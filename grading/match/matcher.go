@@ -121,7 +121,7 @@ func (a array) check(t *tally, got any) {
 		}
 	}
 	if len(given) > len(a.items) {
-		t.count(false, fmt.Sprintf("%d items", len(a.items)), fmt.Sprint(len(given)))
+		t.fails(fmt.Sprintf("%d items", len(a.items)), fmt.Sprint(len(given)))
 	}
 }
 
@@ -244,7 +244,7 @@ func (f fits) check(t *tally, got any) {
 		t.leaf(f, fit, got)
 		return
 	}
-	t.count(false, f.String(), fmt.Sprintf("%s (%s)", show(got), strings.Join(wrong, "; ")))
+	t.fails(f.String(), fmt.Sprintf("%s (%s)", show(got), strings.Join(wrong, "; ")))
 }
 
 func (f fits) String() string { return "a value that fits the schema" }

@@ -52,7 +52,7 @@ var floors = [][]string{
 	{"model/gateway", "runner/gitrepo", "sandbox/guests", "sandbox/inside", "sandbox/local", "sandbox/sandboxtest", "sandbox/selftest"},
 	// The backends, which know sandboxes and not what they are for.
 	{"containers", "kubernetes"},
-	{"runner/plan"},
+	{"results/record", "runner/plan"},
 	{"runner/trial"},
 	{"runner"},
 	// What is attached to runs: the dashboard, progress on a terminal.
@@ -113,8 +113,10 @@ var deletable = map[string]map[string]string{
 	},
 	"agents/script": {"agents": "lists it"},
 	"mcp/mock": {
-		"eval":        "not yet: a mock is part of the eval's types",
-		"runner/plan": "not yet: a plan says which servers are mocks",
+		"eval":           "not yet: a mock is part of the eval's types",
+		"results/record": "records what it plays",
+		"runner/trial":   "plays them",
+		"runner/plan":    "not yet: a plan says which servers are mocks",
 	},
 	"model/judge":       {},
 	"model/stub":        {},

@@ -398,6 +398,17 @@ func (s *Session) Get(ctx context.Context, prompt string, arguments json.RawMess
 	return s.get(ctx, "prompts/get", params{"name": prompt}, arguments)
 }
 
+// Forward sends a request that somebody else made. Its errors are those of [Session.Call].
+func (s *Session) Forward(ctx context.Context, method string, of json.RawMessage) (jsonrpc.Message, error) {
+	given := params{}
+	for name, value := range jsontext.Members(of) {
+		if name != "_meta" {
+			given[name] = json.RawMessage(value)
+		}
+	}
+	return s.request(ctx, method, given)
+}
+
 func (s *Session) get(ctx context.Context, method string, given params, arguments json.RawMessage) (jsonrpc.Message, error) {
 	if len(arguments) > 0 {
 		given["arguments"] = arguments

@@ -398,7 +398,12 @@ func Answer(id ID, result any) []byte {
 
 // Refuse returns an error response to a request.
 func Refuse(id ID, code int, message string) []byte {
-	failure := map[string]any{"code": code, "message": message}
+	failure, _ := jsontext.Marshal(map[string]any{"code": code, "message": message}) // which can be encoded
+	return Fail(id, failure)
+}
+
+// Fail returns an error response to a request, with an error that is JSON.
+func Fail(id ID, failure json.RawMessage) []byte {
 	answer, _ := jsontext.Marshal(envelope{Version: "2.0", ID: id.Raw, Error: failure}) // an id that was read can be encoded
 	return answer
 }

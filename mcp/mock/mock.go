@@ -1,5 +1,5 @@
-// Package mock implements mock MCP servers as defined by mcp_mocks in an eval. It reads their
-// responses into a side of a cassette, and speaks MCP in front of its player. A call without an
+// Package mock plays MCP servers: it speaks MCP in front of the player of a cassette's side. Mock
+// servers, as mcp_mocks of an eval define them, are read into such a side; a call to one that has no
 // answer gets a tool error.
 //
 // A mock server is a [process.Process] without a program: it runs in the runner, behind the
@@ -22,13 +22,36 @@ import (
 	"github.com/waza-isolate/waza/internal/schema"
 )
 
-// Server is a mock server.
+// Server is a server that is played.
 type Server struct {
 	Name  string           `json:"name"`
-	Tools map[string]*Tool `json:"tools"`
+	Tools map[string]*Tool `json:"tools,omitempty"` // of mcp_mocks
 
-	side cassette.Side
+	side   *cassette.Side
+	played bool
 }
+
+// Played returns a server that answers what its side in a cassette has answers for: a call is found by
+// tool and arguments, any other request by method and params, and all also by trial, a number, and
+// sender, an [evidence.Sender]. A value is an object with a result or an error.
+func Played(name string, side *cassette.Side) *Server {
+	return &Server{Name: name, side: side, played: true}
+}
+
+// CheckSide returns an error unless the side has answers of a server.
+func CheckSide(side *cassette.Side) error {
+	for i, e := range side.Entries {
+		for _, a := range e.All() {
+			if jsontext.Member(a.Value, "result") == nil && jsontext.Member(a.Value, "error") == nil {
+				return fmt.Errorf("%s: the value of an answer must be an object with the result or the error that the server answered with", side.Place(i))
+			}
+		}
+	}
+	return nil
+}
+
+// IsPlayed reports whether the server is of a cassette, and not of mcp_mocks.
+func (s *Server) IsPlayed() bool { return s != nil && s.played }
 
 // Tool is a tool of a mock server.
 type Tool struct {
@@ -58,7 +81,7 @@ type Step struct {
 // Compile prepares a server for use. It reports everything that is wrong with it.
 func (s *Server) Compile() error {
 	var errs []error
-	s.side = cassette.Side{}
+	s.side = &cassette.Side{}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		tool := s.Tools[name]
 		if tool == nil || len(tool.Responses) == 0 {
@@ -82,10 +105,42 @@ func (s *Server) Compile() error {
 			s.side.Entries = append(s.side.Entries, entry)
 		}
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	errs = append(errs, s.describe())
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	return s.side.Compile()
+}
+
+// describe adds the entries with which the server describes itself and its tools.
+func (s *Server) describe() error {
+	tools := []any{}
+	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
+		tool := s.Tools[name]
+		if tool == nil {
+			continue // reported
+		}
+		listed := map[string]any{"name": name, "description": tool.Description, "inputSchema": tool.InputSchema}
+		if len(tool.Annotations) > 0 {
+			listed["annotations"] = tool.Annotations
+		}
+		tools = append(tools, listed)
+	}
+	for method, result := range map[string]any{
+		methodList: map[string]any{"tools": tools},
+		methodInitialize: map[string]any{
+			"protocolVersion": versions[len(versions)-1], "capabilities": map[string]any{"tools": struct{}{}},
+			"serverInfo": map[string]any{"name": s.Name, "version": "mock"},
+		},
+	} {
+		value, err := jsontext.Marshal(map[string]any{"result": result})
+		if err != nil {
+			return err
+		}
+		kind := match.Matchers{"method": cassette.Matcher("equals", method)}
+		s.side.Entries = append(s.side.Entries, cassette.Entry{Kind: kind, Answer: &cassette.Answer{Value: value}})
+	}
+	return nil
 }
 
 var errAnswer = errors.New("set return or error, and only one of them")
@@ -156,7 +211,7 @@ func (s *Step) answer() (a cassette.Answer, err error) {
 	if s == nil || (s.Return == nil) == (s.Error == "") {
 		return a, errAnswer
 	}
-	value, err := jsontext.Marshal(s.result())
+	value, err := jsontext.Marshal(map[string]any{"result": s.result()})
 	return cassette.Answer{Value: value, DelayMS: s.DelayMS}, err
 }
 

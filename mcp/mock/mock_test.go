@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -38,7 +39,7 @@ func TestAnswer(t *testing.T) {
 		`null`:                  `{"content":[{"text":"no response of the mock matches the call of get with {}","type":"text"}],"isError":true}`,
 	} {
 		reported := 0
-		got, _ := s.Play(func(string) { reported++ }).handle([]byte(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"get","arguments":` + arguments + `}}`))
+		got, _, _ := s.Play(1, func(error) { reported++ }).handle(evidence.SenderAgent, []byte(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"get","arguments":`+arguments+`}}`))
 		if want := `{"jsonrpc":"2.0","id":"1","result":` + want + `}`; string(got) != want {
 			t.Errorf("%s is answered\n%s\nwant\n%s", arguments, got, want)
 		}
@@ -60,19 +61,19 @@ func TestSequence(t *testing.T) {
 	if err := s.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	if listed, _ := json.Marshal(s.list()); !strings.Contains(string(listed), `"annotations":{"readOnlyHint":true}`) {
+	if listed, _, _ := s.Play(1, nil).handle(evidence.SenderAgent, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)); !strings.Contains(string(listed), `"annotations":{"readOnlyHint":true}`) {
 		t.Errorf("it lists %s", listed)
 	}
 	for range 2 {
 		told := 0
-		player := s.Play(func(string) { told++ })
+		player := s.Play(1, func(error) { told++ })
 		for _, want := range []struct {
 			id, text string
 			delay    time.Duration
 		}{
 			{"1", `"busy","type":"text"}],"isError":true`, 0}, {"2", `"7"`, 0}, {"1.0", `"null"`, 40 * time.Millisecond}, {"1", `"\"ok\""`, 0}, {"1", `no more steps for the call of get with {\"id\":1}`, 0}, {`"1"`, `"7"`, 0},
 		} {
-			got, delay := player.handle([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get","arguments":{"id":` + want.id + `}}}`))
+			got, delay, _ := player.handle(evidence.SenderAgent, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get","arguments":{"id":`+want.id+`}}}`))
 			if !strings.Contains(string(got), want.text) || delay != want.delay {
 				t.Errorf("with %s it answers %s after %v, want %s after %v", want.id, got, delay, want.text, want.delay)
 			}
@@ -90,7 +91,7 @@ func TestDelay(t *testing.T) {
 		if err := s.Compile(); err != nil {
 			t.Fatal(err)
 		}
-		session := s.Play(func(string) {}).Start()
+		session := s.Play(1, func(error) {}).Start(evidence.SenderAgent)
 		begun := time.Now()
 		const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get"}}` + "\n"
 		go func() {
@@ -141,7 +142,7 @@ func FuzzHandle(f *testing.F) {
 	f.Add([]byte(`{"id":null,"method":"tools/list"}`))
 	s := accounts(f)
 	f.Fuzz(func(t *testing.T, line []byte) {
-		got, _ := s.Play(func(string) {}).handle(line)
+		got, _, _ := s.Play(1, func(error) {}).handle(evidence.SenderAgent, line)
 		if got != nil && (!json.Valid(got) || strings.Contains(string(got), "\n")) {
 			t.Errorf("%q is answered with %q", line, got)
 		}

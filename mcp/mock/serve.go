@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
@@ -23,21 +24,27 @@ var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
 // Player plays a server: it knows what was given. A trial has its own.
 type Player struct {
-	server    *Server
-	answers   *cassette.Player
-	unmatched func(message string)
+	server  *Server
+	answers *cassette.Player
+	trial   int
+	missed  func(error)
+
+	// Live answers what the cassette has no answer to, in place of a miss; nil for nobody. It returns a
+	// result or an error.
+	Live func(method string, params json.RawMessage) (result, failure json.RawMessage)
 }
 
-// Play returns a player of the server. It calls unmatched for each call without an answer.
-func (s *Server) Play(unmatched func(message string)) *Player {
-	return &Player{server: s, answers: s.side.Play(), unmatched: unmatched}
+// Play returns a player of the server for a trial. It calls missed with what is said of each request
+// without an answer.
+func (s *Server) Play(trial int, missed func(error)) *Player {
+	return &Player{server: s, answers: s.side.Play(), trial: trial, missed: missed}
 }
 
-// Start starts a session with the server.
-func (p *Player) Start() process.Process {
+// Start starts a session with the server, of the agent or another.
+func (p *Player) Start(by evidence.Sender) process.Process {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
-	s := &session{player: p, stdin: stdin, stdout: stdout, in: in, ended: make(chan struct{}), done: make(chan struct{})}
+	s := &session{player: p, by: by, stdin: stdin, stdout: stdout, in: in, ended: make(chan struct{}), done: make(chan struct{})}
 	go s.serve(out)
 	return s
 }
@@ -45,6 +52,7 @@ func (p *Player) Start() process.Process {
 // session is a conversation over stdio.
 type session struct {
 	player *Player
+	by     evidence.Sender
 	stdin  *io.PipeWriter
 	stdout *io.PipeReader
 	in     *io.PipeReader
@@ -79,7 +87,9 @@ func (p *session) serve(out *io.PipeWriter) {
 	in := bufio.NewReader(p.in)
 	for {
 		line, err := in.ReadBytes('\n')
-		switch answer, delay := p.player.handle(line); {
+		switch answer, delay, ask := p.player.handle(p.by, line); {
+		case ask != nil:
+			delayed.Go(func() { _, _ = out.Write(append(ask(), '\n')) })
 		case answer == nil:
 		case delay > 0:
 			delayed.Go(func() {
@@ -101,81 +111,141 @@ func (p *session) serve(out *io.PipeWriter) {
 }
 
 // handle returns the response to one message, or nil if it needs none, and how long to wait
-// with it.
-func (p *Player) handle(line []byte) ([]byte, time.Duration) {
+// with it; or a function that asks for the response.
+func (p *Player) handle(by evidence.Sender, line []byte) (answer []byte, delay time.Duration, ask func() []byte) {
 	r, err := jsonrpc.ReadOne(line)
 	if err != nil || !r.IsRequest() {
-		return nil, 0
+		return nil, 0, nil
 	}
-	switch r.Method {
-	case "initialize":
-		return jsonrpc.Answer(r.ID, p.server.initialize(r.Params)), 0
-	case "ping":
-		return jsonrpc.Answer(r.ID, struct{}{}), 0
-	case "tools/list":
-		return jsonrpc.Answer(r.ID, map[string]any{"tools": p.server.list()}), 0
-	case "tools/call":
-		if result, delay := p.call(r.Params); result != nil {
-			return jsonrpc.Answer(r.ID, result), delay
+	if r.Method == methodPing {
+		return jsonrpc.Answer(r.ID, struct{}{}), 0, nil
+	}
+	asked := Request(r.Method, r.Params)
+	if no := p.server.refuses(r, asked); no != nil {
+		return no, 0, nil
+	}
+	asked["trial"], asked["sender"] = json.Number(strconv.Itoa(p.trial)), string(by)
+	given, miss := p.answers.Ask("", asked)
+	if miss != nil && p.Live != nil {
+		return nil, 0, func() []byte {
+			result, failure := p.Live(r.Method, r.Params)
+			if failure != nil {
+				return jsonrpc.Fail(r.ID, failure)
+			}
+			return jsonrpc.Answer(r.ID, result)
 		}
-		return jsonrpc.Refuse(r.ID, jsonrpc.InvalidParams, "tools/call needs the name of a tool of this server, and arguments that are an object"), 0
 	}
-	return jsonrpc.Refuse(r.ID, jsonrpc.MethodNotFound, "a mock server answers initialize, ping, tools/list and tools/call"), 0
+	if miss != nil {
+		delete(asked, "trial") // which nobody asked for
+		delete(asked, "sender")
+		if asked["tool"] != nil {
+			delete(asked, "method")
+		}
+		return p.unanswered(r, asked, miss), 0, nil
+	}
+	if failure := jsontext.Member(given.Value, "error"); failure != nil {
+		return jsonrpc.Fail(r.ID, failure), given.Delay, nil
+	}
+	result := jsontext.Member(given.Value, "result")
+	if r.Method == methodInitialize {
+		result = negotiated(result, jsontext.Word(jsontext.Member(r.Params, "protocolVersion")))
+	}
+	return jsonrpc.Answer(r.ID, json.RawMessage(result)), given.Delay, nil
 }
 
-func (s *Server) initialize(params json.RawMessage) any {
-	version := jsontext.Word(jsontext.Member(params, "protocolVersion"))
-	if !slices.Contains(versions, version) {
-		version = versions[len(versions)-1]
+// File returns what a grader sees of a file of the server, a result of type [evidence.FileAnswer]. Its
+// member of a request is file.
+func (p *Player) File(path string, content bool) (json.RawMessage, error) {
+	given, miss := p.answers.Ask("", map[string]any{"file": path, "content": content, "trial": json.Number(strconv.Itoa(p.trial)), "sender": string(evidence.SenderRunner)})
+	if miss != nil {
+		p.missed(miss)
+		return nil, miss
 	}
-	return map[string]any{
-		"protocolVersion": version,
-		"capabilities":    map[string]any{"tools": struct{}{}},
-		"serverInfo":      map[string]any{"name": s.Name, "version": "mock"},
-	}
+	return jsontext.Member(given.Value, "result"), nil
 }
 
-func (s *Server) list() []any {
-	tools := []any{}
-	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
-		tool := s.Tools[name]
-		listed := map[string]any{"name": name, "description": tool.Description, "inputSchema": tool.InputSchema}
-		if len(tool.Annotations) > 0 {
-			listed["annotations"] = tool.Annotations
+// Methods that are not answered as they are asked.
+const (
+	methodPing       = "ping"
+	methodInitialize = "initialize"
+	methodDiscover   = "server/discover"
+	methodList       = "tools/list"
+	methodCall       = "tools/call"
+)
+
+// Request returns the members of a request that conditions of a server's entries are on: of a call the
+// tool and its arguments, of others the parameters, without what clients add to any request.
+func Request(method string, params json.RawMessage) map[string]any {
+	asked := map[string]any{"method": method}
+	given, _ := jsontext.Parse(params)
+	members, _ := given.(map[string]any)
+	tool, named := members["name"].(string)
+	switch {
+	case method == methodCall && named:
+		asked["tool"] = tool
+		if asked["arguments"] = members["arguments"]; members["arguments"] == nil {
+			asked["arguments"] = map[string]any{}
 		}
-		tools = append(tools, listed)
+	case method == methodInitialize, method == methodDiscover:
+	default:
+		delete(members, "_meta")
+		if len(members) > 0 {
+			asked["params"] = members
+		}
 	}
-	return tools
+	return asked
 }
 
-// call returns the result of a tool call and how long to wait with it, or nil if the tool does
-// not exist or the arguments are not an object.
-func (p *Player) call(params json.RawMessage) (any, time.Duration) {
-	name := jsontext.Word(jsontext.Member(params, "name"))
-	tool := p.server.Tools[name]
-	if tool == nil {
-		return nil, 0
+// negotiated returns the result of initialize for a client that asks for a version: that one if the
+// server had it, by what it answered once.
+func negotiated(result json.RawMessage, version string) json.RawMessage {
+	had := jsontext.Word(jsontext.Member(result, "protocolVersion"))
+	if version >= had || !slices.Contains(versions, version) {
+		return result
 	}
-	arguments := map[string]any{}
-	if raw := jsontext.Member(params, "arguments"); len(raw) > 0 && string(raw) != "null" {
-		parsed, err := jsontext.Parse(raw)
-		given, ok := parsed.(map[string]any)
-		if err != nil || !ok {
-			return nil, 0
+	var members map[string]json.RawMessage
+	if jsontext.Unmarshal(result, &members) != nil {
+		return result
+	}
+	members["protocolVersion"] = json.RawMessage(`"` + version + `"`)
+	changed, err := jsontext.Marshal(members)
+	if err != nil {
+		return result
+	}
+	return changed
+}
+
+// refuses returns the response to a request that a server of mcp_mocks does not know, or nil.
+func (s *Server) refuses(r jsonrpc.Message, asked map[string]any) []byte {
+	name, _ := asked["tool"].(string)
+	_, isObject := asked["arguments"].(map[string]any)
+	switch {
+	case s.played, r.Method == methodInitialize, r.Method == methodList:
+		return nil
+	case r.Method != methodCall:
+		return jsonrpc.Refuse(r.ID, jsonrpc.MethodNotFound, "a mock server answers initialize, ping, tools/list and tools/call")
+	case s.Tools[name] == nil || !isObject:
+		return jsonrpc.Refuse(r.ID, jsonrpc.InvalidParams, "tools/call needs the name of a tool of this server, and arguments that are an object")
+	}
+	return nil
+}
+
+// unanswered returns the response to a request without an answer.
+func (p *Player) unanswered(r jsonrpc.Message, asked map[string]any, miss *cassette.Miss) []byte {
+	if !p.server.played {
+		why := "no response of the mock matches the call of %s with %s"
+		if miss.Spent {
+			why = "the sequence of the mock has no more steps for the call of %s with %s"
 		}
-		arguments = given
+		err := fmt.Errorf(why, asked["tool"], text.Shorten(jsontext.Encode(asked["arguments"]), maxShown))
+		p.missed(err)
+		return jsonrpc.Answer(r.ID, toolError(err.Error()))
 	}
-	given, miss := p.answers.Ask("", map[string]any{"tool": name, "arguments": arguments})
-	if miss == nil {
-		return given.Value, given.Delay
+	if r.Method == methodDiscover { // with which a client finds out
+		return jsonrpc.Refuse(r.ID, jsonrpc.MethodNotFound, "the server has no such method")
 	}
-	message := "no response of the mock matches the call of %s with %s"
-	if miss.Spent {
-		message = "the sequence of the mock has no more steps for the call of %s with %s"
-	}
-	message = fmt.Sprintf(message, name, text.Shorten(jsontext.Encode(arguments), maxShown))
-	p.unmatched(message)
-	return toolError(message), 0
+	p.missed(miss)
+	return jsonrpc.Refuse(r.ID, jsonrpc.InternalError, miss.Error())
 }
 
 // maxShown is the maximum length of the arguments in a message, in bytes.

@@ -45,6 +45,8 @@ type Server struct {
 	Inject []Injection // added to results sent to the agent
 	// Keep keeps the newest process of a server on stdio after [Proxy.Release], for the runner.
 	Keep bool
+	// OwnLaunch starts the processes of the runner's own sessions; default Launch.
+	OwnLaunch transport.Launcher
 }
 
 // hostKey returns the server's host name in lower case.
@@ -105,7 +107,11 @@ func New(rec Recorder, limits Limits, servers ...Server) *Proxy {
 	for _, s := range servers {
 		s.Server = s.Server.WithDefaults()
 		p.servers[s.hostKey()] = newServer(p, s, &p.agent)
-		p.own[s.Name] = newServer(p, Server{Server: s.Server, Host: s.Host}, &p.runner)
+		own := Server{Server: s.Server, Host: s.Host}
+		if s.OwnLaunch != nil {
+			own.Launch = s.OwnLaunch
+		}
+		p.own[s.Name] = newServer(p, own, &p.runner)
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent.open(p.ctx)

@@ -73,6 +73,7 @@ type conversation struct {
 
 func (c conversation) record(f evidence.Frame) {
 	f.Server, f.Conn = c.server.Name, c.conn
+	f.Played = c.server.Played && f.Dir == evidence.ToClient && f.Synthetic == ""
 	if c.server.isOwn() {
 		f.Sender = evidence.SenderRunner
 	}

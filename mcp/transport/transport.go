@@ -46,6 +46,7 @@ type Server struct {
 	Name     string    // as the agent knows it
 	Launch   Launcher  // starts a process that communicates over stdio
 	Upstream *Upstream // endpoint of a server that speaks HTTP; replaces Launch
+	Played   bool      // its answers are not its own, but those of a cassette or of mcp_mocks
 	Stderr   io.Writer // receives the stderr of all its processes; nil discards it
 
 	// Start limits one Launch, and the time to open one of the runner's own sessions;

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 )
@@ -39,11 +40,11 @@ type Annotation struct {
 }
 
 // Annotations returns why the trials of a run did not pass and which attacks succeeded. Outcomes that do
-// not depend on the agent are warnings.
+// not depend on the agent, nor on what is in the repository as a cassette, are warnings.
 func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
 	for _, f := range view.Failures(view.Tasks(run.Results), 0) {
 		level := Error
-		if !f.First.Outcome.OfAgent() {
+		if o := f.First.Outcome; !o.OfAgent() && o != evidence.ClassMiss {
 			level = Warning
 		}
 		title := fmt.Sprintf("%s: %s", f.Task.TestID, f.What.Word)

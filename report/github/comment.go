@@ -39,7 +39,7 @@ func (p *page) verdict(run view.Run) {
 	if missing := run.MissingSentences(); len(missing) > 0 {
 		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
-	if line := run.ServerSentence(); line != "" {
+	for _, line := range run.BrokenSentences() {
 		p.printf("%s\n\n", line)
 	}
 	for _, m := range run.Unmet() {

@@ -193,7 +193,7 @@ type ComparedRun struct {
 // notesOn returns the notes on a run that is compared with the first.
 func notesOn(r, first results.ComparedRun) (all []Note) {
 	if r.Infra > 0 {
-		all = append(all, Note{What: text.Count(r.Infra, "trial") + " ended as infra or server_error, which says nothing about the agent"})
+		all = append(all, Note{What: text.Count(r.Infra, "trial") + " ended as infra, server_error or miss, which says nothing about the agent"})
 	}
 	if r.Error != "" {
 		return append(all, Note{Which: []string{r.Error}})

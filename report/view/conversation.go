@@ -321,7 +321,7 @@ func StateOfEvent(e evidence.Event) State {
 		return Plain
 	}
 	switch e.Kind {
-	case EventCommand, evidence.EventCanary, "oom", "pids", "disk", "limit", "gap", "container_exit", "service_exit", "server_exit":
+	case EventCommand, evidence.EventCanary, "miss", "oom", "pids", "disk", "limit", "gap", "container_exit", "service_exit", "server_exit":
 		return Bad
 	}
 	return Doubtful

@@ -192,7 +192,7 @@ func (r Run) MissingSentences() (said []string) {
 	return said
 }
 
-// outcomeSentences returns how the trials ended that count, and that servers broke others.
+// outcomeSentences returns how the trials ended that count, and how many were broken.
 func (r Run) outcomeSentences() (said []string) {
 	t := r.Results.Counted()
 	switch {
@@ -212,20 +212,19 @@ func (r Run) outcomeSentences() (said []string) {
 		}
 		said = append(said, fmt.Sprintf("%s: %s.", ofTrials(t.Trials-t.Passed, t.Trials, "did not pass", "did not pass"), strings.Join(others, ", ")))
 	}
-	if line := r.ServerSentence(); line != "" {
-		said = append(said, line)
-	}
-	return said
+	return append(said, r.BrokenSentences()...)
 }
 
-// ServerSentence returns how many trials servers broke, which fails the run; "" for none.
-func (r Run) ServerSentence() string {
-	n := r.Outcomes()[evidence.ClassServerError]
-	if n == 0 {
-		return ""
+// BrokenSentences returns how many trials servers broke, and how many a cassette had no answer for: both fail
+// the run.
+func (r Run) BrokenSentences() (said []string) {
+	for _, class := range evidence.Classes() {
+		if n := r.Outcomes()[class]; n > 0 && class.Fails() {
+			ended := fmt.Sprintf("ended as %s, which fails the run, and says nothing about the agent", class)
+			said = append(said, ofTrials(n, r.Trials(), ended, ended)+".")
+		}
 	}
-	const ended = "ended as server_error, which fails the run, and says nothing about the agent"
-	return ofTrials(n, r.Trials(), ended, ended) + "."
+	return said
 }
 
 // TriggerSentence returns how the prompts of trigger_tests.yaml came out, which count through their
@@ -268,7 +267,7 @@ func (r Run) Line() string {
 		said = append(said, withoutOutcome(missing, r.Planned))
 	}
 	outcomes := r.Outcomes()
-	for _, class := range []evidence.Class{evidence.ClassInfra, evidence.ClassServerError} {
+	for _, class := range []evidence.Class{evidence.ClassInfra, evidence.ClassServerError, evidence.ClassMiss} {
 		if n := outcomes[class]; n > 0 {
 			ended := "ended as " + string(class)
 			said = append(said, ofTrials(n, r.Trials(), ended, ended))

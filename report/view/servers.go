@@ -183,6 +183,7 @@ const (
 	Unpinned  EventKind = "not as pinned"
 	Ended     EventKind = "ended"
 	Unmatched EventKind = "no mock answers"
+	Live      EventKind = "not from the cassette"
 )
 
 // Event is something about a server or a mock in a trial that is to be reviewed. Its texts are untrusted.
@@ -203,7 +204,7 @@ func Events(r results.RunResult) (all []Event) {
 		for _, of := range []struct {
 			kind  EventKind
 			texts []string
-		}{{RugPull, s.RugPulls}, {Unpinned, s.Unpinned}, {Ended, s.Ends}, {Unmatched, s.Unmatched}} {
+		}{{RugPull, s.RugPulls}, {Unpinned, s.Unpinned}, {Ended, s.Ends}, {Unmatched, s.Unmatched}, {Live, s.Live}} {
 			for _, text := range of.texts {
 				all = append(all, Event{s.Name, of.kind, text})
 			}

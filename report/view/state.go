@@ -22,7 +22,7 @@ func StateOf[T ~string](ended T) State {
 		return Good
 	case string(evidence.ClassInfra), string(evidence.OutcomeCancelled), string(evidence.OutcomeAbandoned), Incomplete, AtWork:
 		return Void
-	case string(evidence.ClassFail), string(evidence.ClassAgentError), string(evidence.ClassServerError),
+	case string(evidence.ClassFail), string(evidence.ClassAgentError), string(evidence.ClassServerError), string(evidence.ClassMiss),
 		string(evidence.OutcomeToolError), string(evidence.OutcomeProtocolError), string(evidence.OutcomeTransportError), Failed:
 		return Bad
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -189,7 +190,10 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 	if declared.err != nil {
 		return Trial{}, declared.err
 	}
-	t.Servers, t.MCPJSON = declared.planned, declared.mcpJSON
+	if t.Servers, err = playFor(e, task.ID, declared.planned); err != nil {
+		return Trial{}, err
+	}
+	t.MCPJSON = declared.mcpJSON
 	t.NotEnforced = append(t.NotEnforced, declared.unenforced...)
 	if err := checkEgress(t.Outgoing(), t.agentNames()); err != nil {
 		return Trial{}, err
@@ -207,6 +211,11 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 	t.Models = models
 	if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
 		return Trial{}, err
+	}
+	if t.Judge != nil && e.Plays(cassette.Judges) {
+		if t.Judged, err = e.Cassette.Side(cassette.Judges, task.ID, cassette.Judge); t.Judged == nil {
+			return Trial{}, cmp.Or(err, errors.New("the cassette has no answers of a judge for the task; record it"))
+		}
 	}
 	return t, t.Agent.planResponder(t.Judge)
 }

@@ -189,7 +189,13 @@ func describeModelLimits(l eval.ModelLimits) string {
 
 // server writes a server as in the eval, with variables unexpanded.
 func (p *printer) server(s Server, isolated bool) {
-	if s.Mock != nil {
+	switch {
+	case s.Live:
+		p.entry("server", "%s, played from the cassette, and asked what that has no answer to", s.Name)
+	case s.Mock.IsPlayed():
+		p.entry("server", "%s, played from the cassette", s.Name)
+		return
+	case s.Mock != nil:
 		p.entry("server", "%s, a mock with the tools %q", s.Name, slices.Sorted(maps.Keys(s.Mock.Tools)))
 		return
 	}

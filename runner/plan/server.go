@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/mock"
@@ -31,7 +32,8 @@ type Server struct {
 	Config         mcpconfig.Server `json:"config"`
 	Transport      string           `json:"transport"`          // stdio, http or sse
 	Remote         bool             `json:"remote,omitempty"`   // no container: a remote URL, or a mock
-	Mock           *mock.Server     `json:"mock,omitempty"`     // answered by the runner; nil for a real server
+	Mock           *mock.Server     `json:"mock,omitempty"`     // played by the runner; nil for a real server
+	Live           bool             `json:"live,omitempty"`     // it is started too, and asked what Mock has no answer to
 	Port           int              `json:"port,omitempty"`     // loopback port in its container; 0 for stdio
 	Path           string           `json:"path,omitempty"`     // path of the endpoint
 	Shared         bool             `json:"shared,omitempty"`   // one instance for the run
@@ -167,6 +169,12 @@ func (d *declaration) plan(e *eval.Eval, c Choices) {
 func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) (all []Server, unenforced []string, err error) {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		if e.Plays(cassette.Servers) && !e.MissLive {
+			server := playedServer(name, mock.Played(name, &cassette.Side{}))
+			server.Expanded.Tools = declared[name].Tools
+			all = append(all, server)
+			continue
+		}
 		server, err := planServer(e, name, declared[name], c)
 		if of := e.Config.MCPServers[name]; err != nil && of != nil && reflect.DeepEqual(*of, declared[name]) {
 			err = e.LocateServer(name, err)
@@ -186,11 +194,34 @@ func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) 
 	}
 	for _, mock := range e.Mocks {
 		all = slices.DeleteFunc(all, func(s Server) bool { return s.Name == mock.Name })
-		all = append(all, Server{
-			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: mcpconfig.DefaultStartup, Timeout: mcpconfig.DefaultRequest,
-		})
+		all = append(all, playedServer(mock.Name, mock))
 	}
 	return all, unenforced, nil
+}
+
+// playedServer returns a server that the runner plays.
+func playedServer(name string, as *mock.Server) Server {
+	return Server{Name: name, Mock: as, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: mcpconfig.DefaultStartup, Timeout: mcpconfig.DefaultRequest}
+}
+
+// playFor returns servers with what the eval's cassette has for a task.
+func playFor(e *eval.Eval, task string, all []Server) ([]Server, error) {
+	all = slices.Clone(all)
+	for i, s := range all {
+		if !e.Plays(cassette.Servers) || s.Mock != nil && !s.Mock.IsPlayed() {
+			continue
+		}
+		side, err := e.Cassette.Side(cassette.Servers, task, s.Name)
+		switch {
+		case err != nil:
+			return nil, err
+		case side != nil:
+			all[i].Mock, all[i].Live, all[i].Shared = mock.Played(s.Name, side), e.MissLive, false
+		case !e.MissLive:
+			return nil, fmt.Errorf("the cassette has no server %q for the task; record it", s.Name)
+		}
+	}
+	return all, nil
 }
 
 func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/mcp/answer"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
@@ -39,6 +40,8 @@ type Trial struct {
 	Skills     []Skill               `json:"skills,omitempty"`
 	Graders    []evidence.GraderSpec `json:"graders"`
 	Judge      *evidence.Judge       `json:"judge,omitempty"` // nil if no grader asks one
+	// Judged has the answers of the judge from a cassette; nil if it is asked itself.
+	Judged *cassette.Side `json:"-"`
 	// GraderContainers are the containers of graders that run a program.
 	GraderContainers []GraderContainer `json:"grader_containers,omitempty"`
 	// Models are the models that the agent may ask; may be nil.

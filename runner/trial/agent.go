@@ -180,6 +180,8 @@ func (w *agentWork) await(ctx context.Context, agent *process.Running) []stop {
 	case <-ctx.Done():
 	case <-w.stage.endpoints.exhausted():
 		w.stops.add(budgetLimit)
+	case <-w.stage.log.misses.known:
+		w.stops.add(noAnswer)
 	}
 	steps := []process.Step{{Signal: process.Terminate, Grace: stopGrace}, {Signal: process.Kill, Grace: killGrace}}
 	if !defence.KilledAgents {

@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -150,6 +151,9 @@ func (a asker) readPath(ctx context.Context, what evidence.FileAsk) (*evidence.F
 	if at == nil {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
+	if at.played != nil {
+		return playedFile(at, what)
+	}
 	contained, ok := at.sandbox.(sandbox.Contained)
 	if !ok || at.plan.Remote {
 		return nil, fmt.Errorf("%w: server %q has no container to look into", errUnanswered, what.Server)
@@ -162,6 +166,19 @@ func (a asker) readPath(ctx context.Context, what evidence.FileAsk) (*evidence.F
 		return nil, fmt.Errorf("%w: %s in the container of server %q: %w", errUnanswered, what.Path, what.Server, err)
 	}
 	return readFound(&found, what)
+}
+
+// playedFile returns what the cassette has of a file of a server that is played.
+func playedFile(at *server, what evidence.FileAsk) (*evidence.FileAnswer, error) {
+	found, err := at.played.File(what.Path, what.Content)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnanswered, err)
+	}
+	answer := &evidence.FileAnswer{}
+	if err := jsontext.Unmarshal(found, answer); err != nil {
+		return nil, fmt.Errorf("%w: %s of server %q in the cassette: %w", errUnanswered, what.Path, what.Server, err)
+	}
+	return answer, nil
 }
 
 // readFound parses the tar of one path. Its content is not trusted.

@@ -171,9 +171,12 @@ func decide(notes []note) (c conclusion) {
 }
 
 // ourFailure returns the note of a failure that the agent did not cause: server_error if a server exited by
-// itself before it answered, else infra.
+// itself before it answered, miss if the cassette had no answer, else infra.
 func ourFailure(err error) note {
 	n := note{class: evidence.ClassInfra, reason: reasonOf(err), message: withoutRepeats(err), ours: true}
+	if missed := (*missError)(nil); errors.As(err, &missed) {
+		n.class, n.reason = evidence.ClassMiss, evidence.ReasonMiss
+	}
 	if probe := (*client.Error)(nil); n.reason == evidence.ReasonServer && errors.Is(err, client.ErrExited) && errors.As(err, &probe) {
 		n.class, n.server = evidence.ClassServerError, probe.Server
 	}
@@ -337,7 +340,7 @@ func (l loss) notes(midway bool) (all []note) {
 func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))
 	for _, s := range t.Servers {
-		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image, Mocked: s.Mock != nil})
+		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image, Mocked: s.Mock != nil && !s.Mock.IsPlayed(), Played: s.Mock.IsPlayed()})
 	}
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/waza-isolate/waza/agents/input"
@@ -73,7 +72,7 @@ type endpoints struct {
 func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *gateway.Gateway, allowed []mcpconfig.Destination) (*endpoints, error) {
 	e := &endpoints{
 		plan: s.plan, observer: s.log, models: models,
-		commands: newCommands(s.plan.Commands, s.sandbox.Layout(sandbox.Agent).Workspace, s.log.Recorder, s.log.acted),
+		commands: newCommands(s.plan.Commands, s.sandbox.Layout(sandbox.Agent).Workspace, s.log),
 		answers:  &answers{table: s.plan.Answers, rec: s.log.Recorder, secrets: s.o.Secrets, acted: s.log.acted},
 	}
 	for _, up := range s.servers.up {
@@ -282,16 +281,15 @@ type commands struct {
 	mocks     []eval.CommandMock
 	players   []*cassette.Player // of mocks
 	workspace string             // its path in the agent's container
-	rec       eventRecorder
-	acted     *atomic.Bool // set when a command is answered
+	rec       observer
 
 	mu          sync.Mutex
 	invocations []evidence.CommandInvocation // guarded by mu
 	size        int                          // bytes of their arguments; guarded by mu
 }
 
-func newCommands(mocks []eval.CommandMock, workspace string, rec eventRecorder, acted *atomic.Bool) *commands {
-	c := &commands{mocks: mocks, workspace: workspace, rec: rec, acted: acted}
+func newCommands(mocks []eval.CommandMock, workspace string, rec observer) *commands {
+	c := &commands{mocks: mocks, workspace: workspace, rec: rec}
 	for i := range mocks {
 		c.players = append(c.players, mocks[i].Play())
 	}
@@ -314,13 +312,13 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such command is mocked", http.StatusNotFound)
 		return
 	}
-	answer, given, kept := c.answer(c.players[i], in)
+	answer, given, kept := c.answer(i, in)
 	if !kept {
 		http.Error(w, "the agent has started more commands than it may", http.StatusTooManyRequests)
 		return
 	}
-	c.acted.Store(true)
-	c.rec.Event(evidence.Event{
+	c.rec.acted.Store(true)
+	c.rec.Recorder.Event(evidence.Event{
 		Kind: "command", Where: sandbox.Agent, Message: strings.Join(append([]string{in.Command}, in.Args...), " "),
 		Data: map[string]any{"args": in.Args, "exit_code": answer.ExitCode, "response_index": given.Entry},
 	})
@@ -339,13 +337,19 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer returns the answer of a mock to an invocation and records it. It reports whether that was
 // within the limits.
-func (c *commands) answer(mock *cassette.Player, in cmdmock.Invocation) (answer cmdmock.Answer, given cassette.Given, kept bool) {
+func (c *commands) answer(mock int, in cmdmock.Invocation) (answer cmdmock.Answer, given cassette.Given, kept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	given, miss := mock.Ask("", eval.InvocationMembers(in, c.workspace))
-	if miss == nil {
-		_ = json.Unmarshal(given.Value, &answer) // eval wrote it
-	} else {
+	asked := eval.InvocationMembers(in, c.workspace)
+	given, miss := c.players[mock].Ask("", asked)
+	switch {
+	case miss == nil:
+		_ = json.Unmarshal(given.Value, &answer) // eval checked it
+	case c.mocks[mock].IsPlayed():
+		delete(asked, "env") // which is long, and hides what matters
+		c.rec.missed(in.Command, miss)
+		answer, given = cmdmock.Answer{Stderr: "waza: " + miss.Error() + "\n", ExitCode: cmdmock.ExitUnmatched}, cassette.Given{Entry: -1}
+	default:
 		answer, given = unanswered(in, miss), cassette.Given{Entry: -1}
 	}
 	args, _ := json.Marshal(in.Args)

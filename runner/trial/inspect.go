@@ -90,7 +90,7 @@ func (l *serverInspection) inspect(ctx context.Context, all *everything, log obs
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
 	defer func() { all.resources = measure(ctx, s.containers(), nil, log.Recorder) }()
 	if err == nil {
-		p := proxy.New(log.Recorder, proxy.Limits{}, h.server(logs.output(planned.Name)))
+		p := proxy.New(log.Recorder, proxy.Limits{}, h.server(evidence.SenderRunner, logs.output(planned.Name)))
 		defer func() { _ = closeProxy(ctx, p) }()
 		var q *client.Session
 		if q, err = client.Inspect(ctx, p.Own(planned.Name)); err == nil {

@@ -2,19 +2,55 @@ package trial
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Judge is a model that answers graders' questions. Its errors say what the user can do;
 // graders whose questions are not answered lack evidence.
 type Judge interface {
 	Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.JudgeAnswer, error)
+}
+
+// JudgeOf returns how a trial gets its judge: from its cassette, or with connect.
+func JudgeOf(t *plan.Trial, connect func(evidence.Judge) (Judge, error)) func(evidence.Judge) (Judge, error) {
+	if t.Judged == nil {
+		return connect
+	}
+	return func(evidence.Judge) (Judge, error) { return &playedJudge{t.Judged.Play(), t.Number}, nil }
+}
+
+// playedJudge is a judge of a cassette. A request has the members of a question, and trial. Values are of
+// type [evidence.JudgeAnswer].
+type playedJudge struct {
+	answers *cassette.Player
+	trial   int
+}
+
+// Answer implements Judge. Its error is a [*cassette.Miss] if the cassette has no answer.
+func (j *playedJudge) Answer(_ context.Context, ask evidence.JudgeAsk) (answer evidence.JudgeAnswer, err error) {
+	data, err := jsontext.Marshal(ask)
+	if err != nil {
+		return answer, err
+	}
+	asked, _ := jsontext.Decode(data).(map[string]any)
+	asked["trial"] = json.Number(strconv.Itoa(j.trial))
+	given, miss := j.answers.Ask(asked)
+	if miss != nil {
+		return answer, miss
+	}
+	err = jsontext.Unmarshal(given.Value, &answer)
+	return answer, err
 }
 
 // Consulting controls how judges are asked. Connect and Secrets are required.

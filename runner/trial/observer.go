@@ -24,13 +24,14 @@ type observer struct {
 	canaries *canaryScanner
 	calls    *callWatch
 	acted    *atomic.Bool // set when the agent calls a tool
+	misses   *misses
 	sender   evidence.Sender
 }
 
 // newObserver returns the observer of a trial, which records to rec.
 func newObserver(t *plan.Trial, rec *evidence.Recorder, o Options) (observer, error) {
 	canaries, err := scannerFor(t, rec, o.Secrets)
-	return observer{Recorder: rec, canaries: canaries, calls: &callWatch{secrets: o.Secrets, report: o.Called}, acted: new(atomic.Bool)}, err
+	return observer{Recorder: rec, canaries: canaries, calls: &callWatch{secrets: o.Secrets, report: o.Called}, acted: new(atomic.Bool), misses: newMisses()}, err
 }
 
 // ofHooks returns an observer of the trial's hooks. What they do is not the agent's, and they may send canaries.

@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -46,7 +47,8 @@ type runningServer struct {
 	outlet     *egress.Proxy // nil if it has no egress
 	unpinned   pinDifference // set by probe
 	noDiscover bool          // set by probe: does not support server/discover
-	mocked     func(string)  // gets calls without a response in the mock; nil for a real server
+	played     *mock.Player  // nil for a real server, and until the trial plays it
+	live       *liveServer   // that is asked what played has no answer to, or nil
 }
 
 // startServer starts a server's services, puts the server's files into its container and starts
@@ -55,11 +57,10 @@ type runningServer struct {
 // must be stopped also if startServer fails.
 func startServer(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer) (_ *runningServer, err error) {
 	h := &runningServer{plan: s, sandbox: sb, services: &services{server: s.Name, rec: rec}}
-	if s.Mock != nil {
-		h.mocked = func(message string) { rec.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: message}) }
+	switch {
+	case s.Mock != nil && !s.Live:
 		return h, nil
-	}
-	if s.Remote {
+	case s.Remote:
 		return h, h.connect(rec)
 	}
 	if err := h.services.start(ctx, sb, s.Services, output); err != nil {
@@ -78,7 +79,7 @@ func startServer(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits 
 				return h, fmt.Errorf("server %q: %w", s.Name, err)
 			}
 		}
-		resident, err := transport.StartResident(ctx, rec, h.server(output(s.Name)).Server)
+		resident, err := transport.StartResident(ctx, rec, h.server("", output(s.Name)).Server)
 		if err != nil {
 			return h, &client.Error{Server: s.Name, Class: client.ErrNotStarted, Cause: err}
 		}
@@ -89,6 +90,9 @@ func startServer(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits 
 
 // stop stops the program that startServer started. Services end with their containers.
 func (h *runningServer) stop(ctx context.Context) {
+	if h.live != nil {
+		h.live.close(ctx)
+	}
 	h.services.expectExits()
 	if program := h.resident(); program != nil {
 		program.Stop(context.WithoutCancel(ctx))
@@ -119,9 +123,9 @@ func (h *runningServer) resident() *transport.Resident {
 	return h.upstream.Process
 }
 
-// server returns the server as the proxy needs it. A stdio program is started on demand, as is
-// that of a server whose upstream is not set yet.
-func (h *runningServer) server(log io.Writer) proxy.Server {
+// server returns the server as the proxy needs it for whom it serves. A stdio program is started on
+// demand, as is that of a server whose upstream is not set yet.
+func (h *runningServer) server(by evidence.Sender, log io.Writer) proxy.Server {
 	s := proxy.Server{
 		Server: transport.Server{
 			Name: h.plan.Name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
@@ -130,11 +134,12 @@ func (h *runningServer) server(log io.Writer) proxy.Server {
 		Host: h.plan.Host(), Tools: h.plan.Expanded.Shown(),
 	}
 	switch {
+	case h.played != nil:
+		s.Played = h.live == nil
+		s.Launch = func(context.Context) (process.Process, error) { return h.played.Start(by), nil }
+		s.OwnLaunch = func(context.Context) (process.Process, error) { return h.played.Start(evidence.SenderRunner), nil }
 	case h.upstream != nil:
 		s.Upstream = h.upstream
-	case h.plan.Mock != nil:
-		player := h.plan.Mock.Play(h.mocked)
-		s.Launch = func(context.Context) (process.Process, error) { return player.Start(), nil }
 	default:
 		program := h.plan.Process(h.sandbox.Layout(h.plan.Name).Home)
 		s.Launch = func(ctx context.Context) (process.Process, error) { return h.sandbox.Start(ctx, h.plan.Name, program) }

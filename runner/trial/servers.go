@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -101,14 +102,33 @@ func (s *servers) forCheckpoint(log observer) *servers {
 func (s *servers) forHooks(log observer) *servers {
 	seen := &servers{starter: &serverStarter{log: log}}
 	for _, up := range s.up {
-		seen.up = append(seen.up, &server{runningServer: up.runningServer, proxied: s.starter.proxied(up.runningServer)})
+		seen.up = append(seen.up, &server{runningServer: up.runningServer, proxied: s.starter.proxied(evidence.SenderHook, up.runningServer)})
 	}
 	return seen
 }
 
-// proxied returns a started server as a proxy uses it.
-func (l *serverStarter) proxied(h *runningServer) proxy.Server {
-	return h.server(l.output(h.plan.Name))
+// proxied returns a started server as a proxy uses it for whom it serves.
+func (l *serverStarter) proxied(by evidence.Sender, h *runningServer) proxy.Server {
+	return h.server(by, l.output(h.plan.Name))
+}
+
+// play plays a started server from then on, in all conversations of the trial.
+func (l *serverStarter) play(ctx context.Context, h *runningServer) {
+	s := h.plan
+	player := s.Mock.Play(l.plan.Number, func(why error) {
+		if s.Mock.IsPlayed() {
+			l.log.missed(s.Name, why)
+			return
+		}
+		l.log.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: why.Error()})
+	})
+	if s.Live {
+		h.live = &liveServer{server: h, log: l.log, proxy: proxy.New(probing{l.log}, proxy.Limits{}, l.proxied(evidence.SenderRunner, h))}
+		player.Live = func(method string, params json.RawMessage) (result, failure json.RawMessage) {
+			return h.live.ask(ctx, method, params)
+		}
+	}
+	h.played = player
 }
 
 // start starts a server and waits for its answer. The server is nil if there is nothing to
@@ -122,6 +142,9 @@ func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned p
 		return l.newServer(shared.host, shared), nil
 	}
 	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.log, l.output)
+	if planned.Mock != nil {
+		l.play(ctx, h)
+	}
 	if err == nil {
 		err = l.probe(ctx, h)
 	}
@@ -133,17 +156,17 @@ func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned p
 
 // newServer returns a started server with its configuration for the agent's proxy.
 func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
-	s, name := &server{runningServer: h, shared: shared, proxied: l.proxied(h)}, h.plan.Name
+	s, name := &server{runningServer: h, shared: shared, proxied: l.proxied(evidence.SenderAgent, h)}, h.plan.Name
 	s.proxied.Inject = injectionsFor(l.plan, name)
 	isAsked := slices.ContainsFunc(asksOf(l.plan, evidence.StepCall), func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == name })
-	s.proxied.Keep = isAsked && h.plan.Transport == mcpconfig.Stdio
+	s.proxied.Keep = isAsked && h.plan.Transport == mcpconfig.Stdio && h.played == nil
 	return s
 }
 
 // probe waits until a server answers through MCP. The process of a stdio server has ended when
 // probe returns.
 func (l *serverStarter) probe(ctx context.Context, h *runningServer) (err error) {
-	server := l.proxied(h)
+	server := l.proxied(evidence.SenderRunner, h)
 	p := proxy.New(probing{l.log}, proxy.Limits{}, server)
 	defer func() { err = errors.Join(err, closeProxy(ctx, p)) }()
 	_, noDiscover, err := client.Probe(ctx, l.log.Recorder, p.Own(h.plan.Name), server.Tools, agents.IsOurs(l.plan.Agent.Executor))

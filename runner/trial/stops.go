@@ -20,6 +20,7 @@ const (
 	outputLimit              // it wrote more than its output limit
 	dependencyLost           // something that it needs was lost
 	budgetLimit              // it kept asking models after its budget was used up
+	noAnswer                 // the trial's cassette has no answer to what was asked
 )
 
 // stop is a reason to stop the agent, and when it became known.

@@ -6,6 +6,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,9 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	if broke == nil {
 		all.failed.at = rec.Now()
 	}
+	if missed := log.misses.get(); missed.err != nil {
+		all.failed.at, broke = missed.at, missed.err
+	}
 	all.failed.err, all.down = errors.Join(broke, closed), down.found
 	if all.ended.IsZero() {
 		all.ended = rec.Now()
@@ -136,6 +140,9 @@ func (all *everything) inSandbox(ctx context.Context, log observer, down *teardo
 	if all.left, err = collect(ctx, s, all.ran, false); err != nil {
 		return s, err
 	}
+	if missed := log.misses.get(); missed.err != nil {
+		return s, missed.err
+	}
 	if err := ask(ctx, s); err != nil {
 		return s, err
 	}
@@ -144,7 +151,7 @@ func (all *everything) inSandbox(ctx context.Context, log observer, down *teardo
 			return s, err
 		}
 	}
-	return s, context.Cause(ctx)
+	return s, cmp.Or(context.Cause(ctx), log.misses.get().err)
 }
 
 // stage is an open sandbox in which the servers have answered, and the hooks before the agent have run. It does

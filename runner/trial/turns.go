@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -132,6 +133,10 @@ func (t *turnHandler) askUser(ctx context.Context, r eval.Responder) (grading.Re
 	}
 	ask := grading.AskUser(judge, r.Model, r.Instructions, t.exchanges)
 	answer, failed := client.Answer(ctx, ask)
+	if miss := (*cassette.Miss)(nil); errors.As(failed, &miss) {
+		w.stage.log.missed("responder", miss)
+		return grading.Reply{}, failed
+	}
 	if failed != nil && ctx.Err() == nil {
 		if _, err := client.Answer(ctx, grading.AskUser(judge, r.Model, r.Instructions, nil)); err != nil {
 			return grading.Reply{}, withReason(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))

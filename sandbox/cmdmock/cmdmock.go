@@ -8,6 +8,7 @@ package cmdmock
 import (
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
@@ -48,7 +49,27 @@ func ReadInvocation(body io.Reader) (Invocation, error) {
 
 // Answer is the output and exit code of a mocked command.
 type Answer struct {
-	Stdout   []byte `json:"stdout,omitempty"`
+	Stdout   string `json:"stdout,omitempty"`
+	Binary   []byte `json:"stdout_b64,omitempty"` // in place of Stdout, if that is not UTF-8
 	Stderr   string `json:"stderr,omitempty"`
-	ExitCode int    `json:"exit_code"`
+	ExitCode int    `json:"exit_code,omitempty"`
+}
+
+// NewAnswer returns an answer with an output of any bytes.
+func NewAnswer(stdout []byte, stderr string, code int) Answer {
+	a := Answer{Stderr: stderr, ExitCode: code}
+	if utf8.Valid(stdout) {
+		a.Stdout = string(stdout)
+	} else {
+		a.Binary = stdout
+	}
+	return a
+}
+
+// Output returns what the command writes to stdout.
+func (a Answer) Output() []byte {
+	if a.Binary != nil {
+		return a.Binary
+	}
+	return []byte(a.Stdout)
 }

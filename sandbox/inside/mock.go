@@ -31,7 +31,7 @@ func isMock(args []string, lookup func(string) (string, bool)) bool {
 func mock(args, env []string, stdout, stderr io.Writer) int {
 	answer, err := askRunner(args, env)
 	if err == nil {
-		_, err = stdout.Write(answer.Stdout)
+		_, err = stdout.Write(answer.Output())
 	}
 	if err == nil {
 		_, err = io.WriteString(stderr, answer.Stderr)
