@@ -55,8 +55,8 @@ func recordCommand(s *state) *cli.Command {
 	}
 }
 
-// recorded makes a cassette of a run, and prints what is left out.
-func recorded(s *state, dir string) (*cassette.Cassette, error) {
+// cassetteOf makes a cassette of a run, and prints what is left out.
+func cassetteOf(s *state, dir string) (*cassette.Cassette, error) {
 	trials, err := runner.Trials(dir)
 	if err != nil {
 		return nil, withExitCode(err)
@@ -82,7 +82,7 @@ func recordAgain(ctx context.Context, s *state, c *cli.Command, with string) err
 	if ran != nil && exitOf(ran).code != exitFailed {
 		return ran
 	}
-	made, err := recorded(s, dir)
+	made, err := cassetteOf(s, dir)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func recordRun(s *state, dir, to string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	made, err := recorded(s, dir)
+	made, err := cassetteOf(s, dir)
 	if err != nil {
 		return err
 	}

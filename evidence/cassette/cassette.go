@@ -181,7 +181,7 @@ func (e *Entry) templates(at string) (err error) {
 		e.set[name] = template.Read(strictyaml.Path{at, "set", name}, value, read)
 	}
 	e.filled = nil
-	for _, a := range e.all() {
+	for _, a := range e.All() {
 		value, wrong := jsontext.Parse(a.Value)
 		if wrong != nil {
 			return fmt.Errorf("%s: the value is not JSON: %w", at, wrong)

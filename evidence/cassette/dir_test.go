@@ -167,7 +167,7 @@ func TestOfTask(t *testing.T) {
 		play := s.Play()
 		for _, line := range want {
 			k, want, _ := strings.Cut(line, " ")
-			given, miss := play.Ask(map[string]any{"k": json.Number(k)})
+			given, miss := play.Ask("", map[string]any{"k": json.Number(k)})
 			got := jsontext.Text(given.Value)
 			if miss != nil {
 				got = miss.Error()

@@ -192,7 +192,7 @@ func (m *Miss) Error() string {
 	fmt.Fprintf(&said, "no entry answers %s", text.Shorten(jsontext.Encode(m.Request), maxShown))
 	switch {
 	case m.Unfilled != nil:
-		fmt.Fprintf(&said, ": %s would, but for %v", m.place(m.Nearest), m.Unfilled)
+		fmt.Fprintf(&said, ": %s would, but for %v", m.side.Place(m.Nearest), m.Unfilled)
 	case m.Spent:
 		fmt.Fprintf(&said, ": %s has given all its answers", m.side.Place(m.Nearest))
 	case m.Difference.Path != "":

@@ -80,14 +80,16 @@ func written(t *testing.T, calls ...evidence.ModelCall) *cassette.Side {
 		t.Fatalf("%v, %v", sides, err)
 	}
 	dir := filepath.Join(t.TempDir(), "cassette")
-	if err := (&cassette.Cassette{Models: sides}).Write(dir); err != nil {
+	c := &cassette.Cassette{}
+	c.Add(cassette.Models, "p", sides["p"])
+	if err := c.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	c, err := cassette.Read(dir)
+	c, err = cassette.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Models["p"]
+	return c.Sides[cassette.Models]["p"]
 }
 
 // played is a player with the misses of its side.

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/model/recorded"
 )
 
 // recorder returns the sides of a kind that a trial shows, with entries in the order of its requests,
@@ -30,6 +31,11 @@ var kinds = map[cassette.Kind]struct {
 }{
 	cassette.Servers: {servers, agree},
 	cassette.Judges:  {judges, nil},
+	cassette.Models:  {models, nil},
+}
+
+func models(dir evidence.Dir, _ evidence.Trial) (map[string]*cassette.Side, []string, error) {
+	return recorded.Record(dir.ModelCalls())
 }
 
 // ErrNothing is the error for trials that show nothing to record.

@@ -179,7 +179,7 @@ func TestChangedList(t *testing.T) {
 	}
 	play := side.Play()
 	for _, want := range []string{`[]`, `[]`, `[{"name":"a"}]`, `[{"name":"b"}]`, `[{"name":"b"}]`, `[{"name":"b"}]`} {
-		given, miss := play.Ask(map[string]any{"method": "tools/list"})
+		given, miss := play.Ask("", map[string]any{"method": "tools/list"})
 		if want := `{"result":{"tools":` + want + `}}`; miss != nil || string(given.Value) != want {
 			t.Errorf("it lists %s, %v, want %s", given.Value, miss, want)
 		}

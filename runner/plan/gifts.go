@@ -50,7 +50,9 @@ func Gifts(e *eval.Eval, trials []*Trial) []Gift {
 		}
 		if t.Models != nil {
 			for _, p := range t.Models.Providers {
-				g.model(p)
+				if !p.Played || p.Live {
+					g.model(p)
+				}
 			}
 		}
 		if j := t.Judge; j != nil && !isUsual(j.BaseURL, j.APIKeyEnv) {

@@ -15,9 +15,11 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
+	"github.com/waza-isolate/waza/model/recorded"
 )
 
 // Models are the models that a trial's agent may ask through the runner. API keys are not part
@@ -38,6 +40,8 @@ type Provider struct {
 	Headers   []string              `json:"headers,omitempty"` // names of headers that the runner adds
 	Prices    map[string]eval.Price `json:"prices,omitempty"`
 	Script    string                `json:"script,omitempty"` // path of the script's file, as in the eval
+	Played    bool                  `json:"played,omitempty"` // from the cassette
+	Live      bool                  `json:"live,omitempty"`   // it is asked what the cassette has no answer to
 
 	Access Access `json:"-"`
 }
@@ -56,13 +60,17 @@ type Access struct {
 	variables        []string // environment variables used in headers
 	Proxy            func(*url.URL) (*url.URL, error)
 	Script           ModelScript
-	File             string // path of the script
+	File             string         // path of the script
+	Side             *cassette.Side // what is played
 }
 
 // planModels plans the models that the agent may ask, or returns nil. It adds API keys to the
 // secrets.
 func planModels(e *eval.Eval, c Choices) (*Models, error) {
 	declared := e.Config.Models
+	if e.Plays(cassette.Models) && !e.MissLive {
+		c.Keyless = true // no provider is asked
+	}
 	if len(declared) == 0 {
 		implied, err := impliedModels(e, c.Lookup, c.Keyless)
 		if implied == nil || err != nil {
@@ -114,6 +122,12 @@ func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless boo
 	if kind := eval.KindOfModel(config.Model); slices.Contains(kinds, kind) { // the model is named after a provider
 		kinds = slices.Concat([]string{kind}, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kind }))
 	}
+	if e.Plays(cassette.Models) {
+		recorded := e.Cassette.Names(cassette.Models)
+		if i := slices.IndexFunc(kinds, func(kind string) bool { return slices.Contains(recorded, kind) }); i >= 0 {
+			return map[string]*eval.Model{kinds[i]: {}}, nil
+		}
+	}
 	var variables []string
 	for _, kind := range kinds {
 		_, variable := eval.ModelDefaults(kind)
@@ -138,6 +152,9 @@ func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless boo
 func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider, error) {
 	p := Provider{Name: name, Kind: m.Kind, BaseURL: m.BaseURL, APIKeyEnv: m.APIKeyEnv, Script: m.Script, Prices: m.Prices, Headers: slices.Sorted(maps.Keys(m.Headers))}
 	p.Access.Provider = gateway.Provider{Name: name, Kind: m.Kind, KeyEnv: m.APIKeyEnv, Prices: m.Prices, Headers: map[string]string{}}
+	if e.Plays(cassette.Models) && !e.MissLive {
+		return p, nil // it is not asked
+	}
 	if m.Script != "" {
 		return p.scripted(e, m, c)
 	}
@@ -168,6 +185,31 @@ func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider,
 	}
 	p.Access.Silence, p.Access.Proxy = time.Duration(m.TimeoutSeconds)*time.Second, proxyOf(c.Lookup)
 	return p, nil
+}
+
+// playedFor returns models with what the eval's cassette has for a task. A provider without a side was not
+// asked when that was recorded.
+func (m *Models) playedFor(e *eval.Eval, task string) (*Models, error) {
+	if m == nil || !e.Plays(cassette.Models) {
+		return m, nil
+	}
+	played := *m
+	played.Providers = slices.Clone(m.Providers)
+	for i := range played.Providers {
+		p := &played.Providers[i]
+		side, err := e.Cassette.Side(cassette.Models, task, p.Name)
+		if side == nil {
+			side = &cassette.Side{}
+		}
+		if err == nil {
+			_, err = recorded.Play(side, recorded.Options{})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("model provider %q in the cassette: %w", p.Name, err)
+		}
+		p.Played, p.Live, p.Access.Side = true, e.MissLive, side
+	}
+	return &played, nil
 }
 
 func (p Provider) scripted(e *eval.Eval, m eval.Model, c Choices) (Provider, error) {

@@ -208,7 +208,9 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 		return Trial{}, err
 	}
 	t.NotEnforced = append(t.NotEnforced, unenforced...)
-	t.Models = models
+	if t.Models, err = models.playedFor(e, task.ID); err != nil {
+		return Trial{}, err
+	}
 	if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
 		return Trial{}, err
 	}

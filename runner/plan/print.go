@@ -163,7 +163,13 @@ func (p *printer) models(m *Models) {
 }
 
 func (p Provider) describe() string {
-	if p.Script != "" {
+	switch {
+	case p.Live:
+		p.Played, p.Live = false, false
+		return "played from the cassette, and asked what that has no answer to: " + p.describe()
+	case p.Played:
+		return "played from the cassette"
+	case p.Script != "":
 		return "the script " + p.Script
 	}
 	text := fmt.Sprintf("%s, %s API, %s", p.BaseURL, p.Kind, describeKey(p.APIKeyEnv))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,27 +23,54 @@ import (
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
+	"github.com/waza-isolate/waza/model/recorded"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
 
 // openGateway returns the handler for [sandbox.ModelHost], or nil if the trial has no models.
-func openGateway(m *plan.Models, rec gateway.Recorder) *gateway.Gateway {
-	if m == nil {
-		return nil
+func openGateway(t *plan.Trial, log observer) (*gateway.Gateway, error) {
+	if t.Models == nil {
+		return nil, nil
 	}
 	var providers []gateway.Provider
-	for _, p := range m.Providers {
-		providers = append(providers, newProvider(p, rec))
+	for _, p := range t.Models.Providers {
+		made := newProvider(p, log)
+		if p.Played {
+			var err error
+			if made.Player, err = playerOf(p, t.Number, log); err != nil {
+				return nil, err
+			}
+		}
+		providers = append(providers, made)
 	}
-	return gateway.New(rec, m.Limits, providers...)
+	return gateway.New(log, t.Models.Limits, providers...), nil
+}
+
+// playerOf returns what answers in place of a provider.
+func playerOf(p plan.Provider, trial int, log observer) (*recorded.Player, error) {
+	return recorded.Play(p.Access.Side, recorded.Options{
+		Clean: log.Clean, With: map[string]any{"trial": json.Number(strconv.Itoa(trial))}, Live: p.Live,
+		Missed: func(message string) {
+			if p.Live {
+				log.Event(evidence.Event{Kind: "live", Where: p.Name, Message: "was asked what the cassette has no answer to: " + message})
+				return
+			}
+			log.missed(p.Name, errors.New(message))
+		},
+	})
 }
 
 func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
 	a, out := p.Access, p.Access.Provider
-	if a.Script != nil {
+	if p.Script != "" {
 		out.Kind = "" // a script plays the models of all
+	}
+	switch {
+	case p.Played && !p.Live:
+		return out
+	case a.Script != nil:
 		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: sandbox.ModelHost}, gateway.InProcess(a.Script())
 		return out
 	}

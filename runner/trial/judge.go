@@ -45,7 +45,7 @@ func (j *playedJudge) Answer(_ context.Context, ask evidence.JudgeAsk) (answer e
 	}
 	asked, _ := jsontext.Decode(data).(map[string]any)
 	asked["trial"] = json.Number(strconv.Itoa(j.trial))
-	given, miss := j.answers.Ask(asked)
+	given, miss := j.answers.Ask("", asked)
 	if miss != nil {
 		return answer, miss
 	}

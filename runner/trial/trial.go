@@ -187,7 +187,11 @@ func start(ctx context.Context, t *plan.Trial, o Options, log observer, down *te
 	if err := runHooks(ctx, s, down); err != nil {
 		return s, err
 	}
-	if s.endpoints, err = openEndpoints(ctx, s, log, openGateway(t.Models, log), t.Agent.Egress); err != nil {
+	models, err := openGateway(t, log)
+	if err != nil {
+		return s, err
+	}
+	if s.endpoints, err = openEndpoints(ctx, s, log, models, t.Agent.Egress); err != nil {
 		return s, err
 	}
 	down.add(part{stop: s.endpoints.close})
