@@ -53,7 +53,7 @@ func sourcesOf(t *plan.Trial) (paths []string) {
 	}
 	if t.Models != nil {
 		for _, p := range t.Models.Providers {
-			if p.Script != "" {
+			if p.Access.File != "" {
 				paths = append(paths, p.Access.File)
 			}
 		}

@@ -92,6 +92,36 @@ func (e example) run(t *testing.T, waza, network string) {
 	checkFrames(t, p, e.trials)
 	e.explore(t, p)
 	checkRegrade(t, p, e.trials, e.exit)
+	checkReplay(t, p, e.trials, e.exit)
+}
+
+// checkReplay checks that a cassette of the run plays it in containers, and without isolation, variables and any network
+// but loopback: agents make the same calls, and graders come to the same verdicts.
+func checkReplay(t *testing.T, p *project, trials, exit int) {
+	t.Helper()
+	p.start("record", "run", "-o", "cassette").wait(exitOK)
+	p.start("run", "eval.yaml", "--isolate", "--cassette", "cassette", "--run-dir", "played").wait(exit)
+	p.startProgram("unshare", "--net", "--map-root-user", "sh", "-c", `ip link set lo up && exec env -i HOME=/tmp PATH=/usr/bin:/bin "$@"`, "sh",
+		p.waza, "run", "eval.yaml", "--no-isolate", "--cassette", "cassette", "--run-dir", "alone").wait(exit)
+	dirs, err := runner.Trials(p.path("run"))
+	if err != nil || len(dirs) != trials {
+		t.Fatalf("%d trials, %v; want %d", len(dirs), err, trials)
+	}
+	for _, dir := range dirs {
+		trial, err := filepath.Rel(p.path("run", "trials"), string(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range []string{"played", "alone"} {
+			if diff := cmp.Diff(p.callsOf("run", trial), p.callsOf(run, trial)); diff != "" {
+				t.Errorf("calls of %s, %s (-live +played):\n%s", trial, run, diff)
+			}
+			verdicts := filepath.Join("trials", trial, evidence.VerdictsFile)
+			if diff := cmp.Diff(p.read("run", verdicts), p.read(run, verdicts)); diff != "" {
+				t.Errorf("verdicts of %s, %s (-live +played):\n%s", trial, run, diff)
+			}
+		}
+	}
 }
 
 func checkRecord(t *testing.T, p *project, network string) {

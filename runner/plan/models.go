@@ -60,7 +60,7 @@ type Access struct {
 	variables        []string // environment variables used in headers
 	Proxy            func(*url.URL) (*url.URL, error)
 	Script           ModelScript
-	File             string         // path of the script
+	File             string         // path of the script, if it is read
 	Side             *cassette.Side // what is played
 }
 

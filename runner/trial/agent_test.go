@@ -37,7 +37,7 @@ func TestAwaitBeyondUs(t *testing.T) {
 		gone := errors.New("container went away")
 		p := immortal{make(chan error)}
 		agent := process.Communicate(p, nil, io.Discard, io.Discard)
-		w := &agentWork{stage: &stage{endpoints: &endpoints{}}, stops: newStops(time.Now)}
+		w := &agentWork{stage: &stage{endpoints: &endpoints{}, log: observer{misses: newMisses()}}, stops: newStops(time.Now)}
 		defer startAgentClock(time.Second, w.stops).stop()
 		before := time.Now()
 		stopped := w.await(t.Context(), agent)

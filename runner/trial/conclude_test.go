@@ -244,6 +244,10 @@ var concluded = map[string]struct {
 		all:   failing(withReason(evidence.ReasonPin, errors.New("not as pinned"))),
 		class: evidence.ClassInfra, reason: evidence.ReasonPin, message: "not as pinned",
 	},
+	"no answer in the cassette": {
+		all:   failing(&missError{"crm", errors.New("no entry answers it")}),
+		class: evidence.ClassMiss, reason: evidence.ReasonMiss, message: "crm: no entry answers it",
+	},
 	"no engine": {
 		all:   failing(withReason(evidence.ReasonSandbox, sandbox.ErrEngineGone)),
 		class: evidence.ClassInfra, reason: evidence.ReasonEngine, message: sandbox.ErrEngineGone.Error(),
