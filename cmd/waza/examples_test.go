@@ -101,8 +101,12 @@ func checkReplay(t *testing.T, p *project, trials, exit int) {
 	t.Helper()
 	p.start("record", "run", "-o", "cassette").wait(exitOK)
 	p.start("run", "eval.yaml", "--isolate", "--cassette", "cassette", "--run-dir", "played").wait(exit)
-	p.startProgram("unshare", "--net", "--map-root-user", "sh", "-c", `ip link set lo up && exec env -i HOME=/tmp PATH=/usr/bin:/bin "$@"`, "sh",
-		p.waza, "run", "eval.yaml", "--no-isolate", "--cassette", "cassette", "--run-dir", "alone").wait(exit)
+	runs := []string{"played"}
+	if !strings.Contains(p.read("eval.yaml"), "canaries:") { // a canary in a server's file needs isolation
+		runs = append(runs, "alone")
+		p.startProgram("unshare", "--net", "--map-root-user", "sh", "-c", `ip link set lo up && exec env -i HOME=/tmp PATH=/usr/bin:/bin "$@"`, "sh",
+			p.waza, "run", "eval.yaml", "--no-isolate", "--cassette", "cassette", "--run-dir", "alone").wait(exit)
+	}
 	dirs, err := runner.Trials(p.path("run"))
 	if err != nil || len(dirs) != trials {
 		t.Fatalf("%d trials, %v; want %d", len(dirs), err, trials)
@@ -112,7 +116,7 @@ func checkReplay(t *testing.T, p *project, trials, exit int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, run := range []string{"played", "alone"} {
+		for _, run := range runs {
 			if diff := cmp.Diff(p.callsOf("run", trial), p.callsOf(run, trial)); diff != "" {
 				t.Errorf("calls of %s, %s (-live +played):\n%s", trial, run, diff)
 			}
