@@ -97,6 +97,19 @@ func (d Digests) Gone(dir string) []string {
 	return slices.Compact(gone)
 }
 
+// intact returns a [Mistake] if evidence in the run directory dir is missing or has changed since
+// the end of the run.
+func (d Digests) intact(dir string) error {
+	if gone := d.Gone(dir); len(gone) > 0 {
+		return mistake("%s is missing", gone[0])
+	}
+	changed, err := d.Changed(dir)
+	if len(changed) > 0 {
+		return mistake("%s was changed after the run", changed[0])
+	}
+	return err
+}
+
 // Emptied reports whether the run had trials and all of them are missing from dir.
 func (d Digests) Emptied(dir string) (bool, error) {
 	had := false

@@ -46,7 +46,7 @@ type Record struct {
 	MaxAttempts int                   `json:"max_attempts,omitempty"`
 	Against     string                `json:"against,omitempty"` // directory of the baseline run without skills
 	Shard       *Shard                `json:"shard,omitempty"`   // nil for a whole run
-	Merged      []string              `json:"merged,omitempty"`  // ids of the merged shards
+	Merged      []string              `json:"merged,omitempty"`  // ids of the merged shards, or of the run whose trials were kept and those merged there
 	Network     string                `json:"network"`
 	Tasks       []TaskRecord          `json:"tasks"`
 	LeftOut     []string              `json:"left_out,omitempty"` // tasks of the eval that the command line did not select
@@ -91,6 +91,7 @@ type TaskRecord struct {
 	Line int    `json:"line,omitempty"` // line of the task in File; 0 if the file is a single task
 
 	Golden bool `json:"golden,omitempty"`
+	Kept   bool `json:"kept,omitempty"` // its trials are those of the run that this one repeats
 
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 
@@ -316,6 +317,43 @@ func (r Record) Settings() []results.Setting {
 		all = append(all, results.Setting{Name: "image " + ref, Value: shortDigest(strings.TrimPrefix(r.Images[ref].ID, "sha256:"))})
 	}
 	return all
+}
+
+// ended reports whether all trials of a task have ended and were graded.
+func (r Record) ended(dir string, task TaskRecord) (bool, error) {
+	for number := 1; number <= r.TrialsOf(task); number++ {
+		v, err := TrialDir(dir, task.ID, number).Verdicts()
+		if errors.Is(err, fs.ErrNotExist) || err == nil && v.Class == "" {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// kept returns how many trials are those of an earlier run.
+func (r Record) kept() (n int) {
+	for _, t := range r.Tasks {
+		if t.Kept {
+			n += r.TrialsOf(t)
+		}
+	}
+	return n
+}
+
+// described is what results say once of all trials, apart from their time limit.
+type described struct {
+	Eval string `json:"eval"`
+	results.Config
+	AllowWeak []string `json:"allow_weak"`
+}
+
+func (r Record) described() described {
+	d := described{r.Eval.Name, r.forResults().Config, slices.Sorted(slices.Values(r.AllowWeak))}
+	d.TimeoutSec, d.Weak = 0, nil
+	return d
 }
 
 // Again returns a request with the options of the run's command line, but without eval and

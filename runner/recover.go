@@ -59,7 +59,7 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 			result, err := from.read(ctx, id)
 			one.class, one.err = result.Verdicts.Class, err
 			// A failed trial was interrupted between two attempts.
-			one.again = one.class == evidence.ClassInfra || result.failedWithMoreAttempts(r.MaxAttempts) && task.Trigger == nil
+			one.again = !task.Kept && (one.class == evidence.ClassInfra || result.failedWithMoreAttempts(r.MaxAttempts) && task.Trigger == nil)
 			return nil
 		})
 	}
@@ -69,6 +69,8 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 		one := found[id]
 		var damaged *damage
 		switch err := one.err; {
+		case err != nil && task.Kept:
+			return all, mistake("trial %s, which was kept from the run %s, cannot be used: %w; start a new run", id, r.Merged[0], err)
 		case errors.As(err, &damaged):
 			all.Damaged = append(all.Damaged, fmt.Sprintf("trial %s: %s", id, damaged.why))
 		case errors.Is(err, fs.ErrNotExist):
@@ -78,7 +80,7 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 			all.again[id] = true
 		default:
 			all.Kept[id] = true
-			lost = lost || one.class != evidence.ClassPass && task.Trigger == nil
+			lost = lost || one.class != evidence.ClassPass && task.Trigger == nil && !task.Kept
 		}
 	}
 	all.Complete = len(all.Kept) == r.Planned() || r.FailFast && lost

@@ -116,10 +116,14 @@ func ViewOf(dir string, r Record) (view.Run, error) {
 
 // View returns the view of the run in dir, given its results.
 func (r Record) View(dir string, computed results.Results) view.Run {
-	return view.Run{
+	run := view.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
 		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, FailFast: r.FailFast, Planned: r.Planned(),
 		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate,
 		Engine: r.Engine, Images: r.Images, Inputs: r.Inputs, Made: r.Settings(), Results: computed,
 	}
+	if run.Kept = r.kept(); run.Kept > 0 {
+		run.Repeats = r.Merged[0]
+	}
+	return run
 }

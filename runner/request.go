@@ -75,6 +75,9 @@ type Request struct {
 	Overlay *mcpconfig.ClientFile
 	// Select returns the tasks to run; nil for all.
 	Select func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)
+	// Repeats is the directory of a run that is repeated in part: the tasks that are not selected
+	// are kept from it. Empty for none.
+	Repeats string
 	// Shard selects some of the tasks that Select returns; nil for all.
 	Shard *Shard
 	// Start is the directory that paths in evals may be relative to; empty for the current one.

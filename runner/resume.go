@@ -100,7 +100,8 @@ func (r Resumption) load(ctx context.Context, record Record) (*Job, error) {
 	if record.MCP != nil && record.MCP.SHA256 != "" && q.Overlay.SHA256 != record.MCP.SHA256 {
 		return nil, mistake("%s has changed since the run started: start a new run", q.Overlay.Name)
 	}
-	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return sameTasks(tasks, record.Tasks) }
+	own := slices.DeleteFunc(slices.Clone(record.Tasks), func(t TaskRecord) bool { return t.Kept })
+	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return sameTasks(tasks, own) }
 	q.ID, q.Omit = record.ID, []string{r.Dir}
 	return Load(ctx, q)
 }

@@ -338,7 +338,7 @@ func (j *Job) newRecord(workers int) (Record, error) {
 	}
 	record.Network, record.Models = j.Trials[0].Network, j.Trials[0].Models
 	record.MaxAttempts, record.FailFast = j.Eval.Config.MaxAttempts, j.Eval.Config.FailFast
-	return record, nil
+	return record, q.keep(&record)
 }
 
 // installPackages sets the versions of packages in the plans. Packages that are not in the lock
@@ -399,7 +399,7 @@ func (e *execution) certify(ctx context.Context, backend sandbox.Backend) (err e
 }
 
 // recordStart records the start of the trials. In a resumed run it first moves their earlier
-// files aside.
+// files aside; in another it copies those that are kept.
 func (e *execution) recordStart() error {
 	record := &e.record
 	if e.resumed {
@@ -410,6 +410,8 @@ func (e *execution) recordStart() error {
 		}
 		record.Resumed = append(record.Resumed, e.clock.Now())
 		record.Ended, record.Interrupted, record.Files = time.Time{}, false, nil
+	} else if err := e.copyKept(); err != nil {
+		return err
 	}
 	record.Workers = e.workers
 	if e.baseline != nil {
@@ -447,8 +449,8 @@ func (e *execution) runTrials(ctx context.Context, backend sandbox.Backend) (com
 func finish(ctx context.Context, dir string, record Record, completed int, now time.Time) (Outcome, error) {
 	record.Ended = now
 	record.Interrupted = ctx.Err() != nil && completed < record.Planned()
-	for id := range record.trials() {
-		if first, err := TrialDir(dir, id.Task, id.Number).Trial(); err == nil {
+	for id, task := range record.trials() {
+		if first, err := TrialDir(dir, id.Task, id.Number).Trial(); err == nil && !task.Kept {
 			record.Guarantees = first.Guarantees
 			break
 		}

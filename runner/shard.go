@@ -65,19 +65,22 @@ func Merge(m Merging) (Outcome, error) {
 	}
 	defer func() { _ = made.held.Close() }()
 	for id := range record.trials() {
-		from := TrialDir(dirs[id.Task], id.Task, id.Number)
-		err := os.CopyFS(string(TrialDir(j.Dir, id.Task, id.Number)), os.DirFS(string(from)))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // an interrupted run lacks trials
+		if err := copyTrial(j.Dir, dirs[id.Task], id); err != nil && !errors.Is(err, fs.ErrNotExist) { // an interrupted run lacks trials
 			return Outcome{}, err
 		}
 	}
-	if err := mergeProgress(j.Dir, m.Shards); err != nil {
+	if err := mergeProgress(j.Dir, m.Shards, func(evidence.Progress) bool { return true }); err != nil {
 		return Outcome{}, err
 	}
 	if err := (Regrading{Dir: j.Dir}).gradeTrials(context.Background(), record, nil); err != nil {
 		return Outcome{}, err
 	}
 	return record.end(j.Dir)
+}
+
+// copyTrial copies the evidence of a trial from one run directory to another.
+func copyTrial(to, from string, id evidence.TrialID) error {
+	return os.CopyFS(string(TrialDir(to, id.Task, id.Number)), os.DirFS(string(TrialDir(from, id.Task, id.Number))))
 }
 
 // read reads the shards' records, and returns the record of the merged run and the shard
@@ -147,14 +150,10 @@ func readShard(dir string) (Record, error) {
 	case r.Files == nil:
 		return r, mistake("%s has not ended: complete it with waza run --resume", dir)
 	}
-	if gone := r.Files.Gone(dir); len(gone) > 0 {
-		return r, mistake("%s: %s is missing", dir, gone[0])
+	if err := r.Files.intact(dir); err != nil {
+		return r, fmt.Errorf("%s: %w", dir, err)
 	}
-	changed, err := r.Files.Changed(dir)
-	if len(changed) > 0 {
-		return r, mistake("%s: %s was changed after the run", dir, changed[0])
-	}
-	return r, err
+	return r, nil
 }
 
 // addShard merges the record of the shard in dir into r.
@@ -211,9 +210,8 @@ func weaker(a, b *evidence.Certificate) *evidence.Certificate {
 
 // differingKey returns a key of run.json in which two shards of one run differ but must not, or "".
 // Tasks, times and machines of shards may differ, and so what gets out of their sandboxes.
-func differingKey(a, b Record) (key string, err error) {
-	var keys [2]map[string]json.RawMessage
-	for i, r := range []Record{a, b} {
+func differingKey(a, b Record) (string, error) {
+	for _, r := range []*Record{&a, &b} {
 		r.ID, r.Started, r.Resumed, r.Ended, r.Interrupted, r.Directory = "", time.Time{}, nil, time.Time{}, false, ""
 		r.Tasks, r.Inputs, r.Plan, r.Images, r.Files, r.Certificate = nil, nil, "", nil, nil, nil
 		r.Eval.Path, r.Pace, r.Guarantees = "", Pace{}, nil
@@ -224,7 +222,15 @@ func differingKey(a, b Record) (key string, err error) {
 		if r.Shard != nil {
 			r.Shard = &Shard{Of: r.Shard.Of, Tasks: r.Shard.Tasks}
 		}
-		data, err := json.Marshal(r)
+	}
+	return differing(a, b)
+}
+
+// differing returns a key in which the JSON objects of a and b differ, or "".
+func differing(a, b any) (key string, err error) {
+	var keys [2]map[string]json.RawMessage
+	for i, v := range []any{a, b} {
+		data, err := json.Marshal(v)
 		if err != nil {
 			return "", err
 		}
@@ -242,15 +248,20 @@ func differingKey(a, b Record) (key string, err error) {
 	return "", nil
 }
 
-// mergeProgress merges the progress.jsonl files of shards, ordered by time.
-func mergeProgress(dir string, shards []string) error {
+// mergeProgress merges those lines of the progress.jsonl files of runs that has accepts, ordered by
+// time.
+func mergeProgress(dir string, runs []string, has func(evidence.Progress) bool) error {
 	var all []evidence.Progress
-	for _, shard := range shards {
-		lines, err := evidence.ReadFile(shard, evidence.ProgressFile)
+	for _, run := range runs {
+		lines, err := evidence.ReadFile(run, evidence.ProgressFile)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s: %w", filepath.Join(shard, evidence.ProgressFile), err)
+			return fmt.Errorf("%s: %w", filepath.Join(run, evidence.ProgressFile), err)
 		}
-		all = append(all, evidence.ParseProgress(lines)...)
+		for _, p := range evidence.ParseProgress(lines) {
+			if has(p) {
+				all = append(all, p)
+			}
+		}
 	}
 	slices.SortStableFunc(all, func(a, b evidence.Progress) int { return a.Time.Compare(b.Time) })
 	var lines []byte

@@ -61,6 +61,12 @@ It is forty-two.
 		t.Error("grading again gives other results")
 	}
 
+	// What a rerun keeps, it keeps with its baseline.
+	again := p.start("rerun", "run", "--task", "hard", "--run-dir", "again").wait(exitOK).stdout.String()
+	if want := "skills: tasks pass at 100% with skills, at 50% without (+50 points)"; !strings.Contains(again, want) {
+		t.Errorf("run again, it does not say %q:\n%s", want, again)
+	}
+
 	// Skills that change nothing are not worth it, and --no-skills leaves them out.
 	p.start("run", "eval.yaml", "--run-dir", "same", "--baseline", "--task", "easy").wait(exitFailed)
 	p.start("run", "eval.yaml", "--run-dir", "without", "--no-skills").wait(exitFailed)

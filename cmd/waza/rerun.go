@@ -20,8 +20,12 @@ func rerunCommand(s *state) *cli.Command {
 		Usage:     "Run tasks of an earlier run again, with its options",
 		ArgsUsage: "RUN [EVAL]",
 		Description: "Runs the eval of RUN (a run directory, or latest) as its files are now, with the options of RUN, " +
-			"in a new run directory. EVAL is the path of the eval if it was moved. RUN is not changed; to " +
-			"complete a run that ended early, use waza run --resume.",
+			"in a new run directory. RUN is not changed: the new run copies its trials of all other tasks, so that " +
+			"results, reports and latest have every task; its run.json names them as kept. They are not run or judged again, " +
+			"whatever has changed in the eval, its files or images since: waza compare RUN latest says what differs. " +
+			"Nothing is kept of a task that has not ended, or if the agent, the model, the judge's model, the number of trials, " +
+			"--allow-weak or the name of the eval differs.\n\n" +
+			"EVAL is the path of the eval if it was moved. To complete a run that ended early, use waza run --resume.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "failed", Usage: "Run only tasks with a trial that did not pass"},
 			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
@@ -100,7 +104,7 @@ func rerun(ctx context.Context, s *state, c *cli.Command, to string, change func
 		Request: func() (runner.Request, error) {
 			q, err := record.Again(s.overlayFrom)
 			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.verbosity, c.Bool("keep"))
-			q.Baseline, q.Prewarm = false, o.Prewarm
+			q.Baseline, q.Prewarm, q.Repeats = false, o.Prewarm, dir
 			if c.IsSet("trials") {
 				q.Trials = c.Int("trials")
 			}

@@ -130,6 +130,38 @@ func TestResumeInterrupted(t *testing.T) {
 	}
 }
 
+// TestResumeRerun checks that a rerun that was killed is completed with the trials that it keeps,
+// and becomes the run that a single one would have been.
+func TestResumeRerun(t *testing.T) {
+	t.Parallel()
+	undisturbed := newLocalProject(t, localKilledRun)
+	undisturbed.startLocal().wait(exitOK)
+	p := newLocalProject(t, localKilledRun)
+	p.start("run", "eval.yaml", "--run-dir", "first").wait(exitOK)
+	c := p.start("rerun", "first", "--task", "slow", "--run-dir", "run")
+	c.await("the agent is at work", func() bool {
+		return filled("trials", "slow", "*", evidence.FramesDir, "*")(runView{dir: p.path("run")})
+	})
+	c.signal(syscall.SIGKILL)
+	<-c.ended
+	if !p.exists("run", "trials", "quick", "2", evidence.VerdictsFile) || c.code != -1 {
+		t.Fatalf("exit code %d, and nothing is kept\n%s", c.code, c.stderr.String())
+	}
+	if err := os.CopyFS(p.path("lacking"), os.DirFS(p.path("run"))); err != nil {
+		t.Fatal(err)
+	}
+	p.start("run", "--resume", "run").wait(exitOK)
+	p.same(t, tell(t, undisturbed))
+
+	if err := os.RemoveAll(p.path("lacking", "trials", "quick", "2")); err != nil {
+		t.Fatal(err)
+	}
+	said := p.start("run", "--resume", "lacking").wait(exitUsage).stderr.String()
+	if !strings.Contains(said, "trial quick/2, which was kept from the run ") || !strings.Contains(said, "start a new run") {
+		t.Errorf("without a trial that was kept, it says %q", said)
+	}
+}
+
 // TestResumeRefuses checks that a run is not resumed if something has changed since it started.
 func TestResumeRefuses(t *testing.T) {
 	t.Parallel()

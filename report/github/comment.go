@@ -39,6 +39,9 @@ func (p *page) verdict(run view.Run) {
 	if missing := run.MissingSentences(); len(missing) > 0 {
 		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
+	if line := run.KeptSentence(); line != "" {
+		p.printf("%s\n\n", code(line))
+	}
 	for _, line := range run.BrokenSentences() {
 		p.printf("%s\n\n", line)
 	}

@@ -29,9 +29,11 @@ type Run struct {
 	Started     time.Time
 	Ended       time.Time // zero if the run is live or was never completed
 	Interrupted bool
-	AtWork      bool // the run is live
-	FailFast    bool // it ends with the first trial that does not pass
-	Planned     int  // number of trials
+	AtWork      bool   // the run is live
+	FailFast    bool   // it ends with the first trial that does not pass
+	Planned     int    // number of trials
+	Kept        int    // how many of them are those of the run Repeats
+	Repeats     string // the id of that run
 	Isolated    bool
 	Network     string
 	Guarantees  *evidence.Guarantees
@@ -85,6 +87,9 @@ func (r Run) Resumable() bool {
 // Reasons returns sentences about the reasons for the verdict.
 func (r Run) Reasons() []string {
 	said := slices.Concat(r.MissingSentences(), r.outcomeSentences())
+	if line := r.KeptSentence(); line != "" {
+		said = append(said, line)
+	}
 	if line := r.TriggerSentence(); line != "" {
 		said = append(said, line+".")
 	}
@@ -95,6 +100,14 @@ func (r Run) Reasons() []string {
 		said = append(said, fmt.Sprintf("%s %s.", m.Identifier, Lack(m)))
 	}
 	return said
+}
+
+// KeptSentence returns how many trials are those of the run that this one repeats; "" for none.
+func (r Run) KeptSentence() string {
+	if r.Kept == 0 {
+		return ""
+	}
+	return ofTrials(r.Kept, r.Planned, "is", "are") + " kept from the run " + r.Repeats + ", which this one repeats."
 }
 
 // Judged reports whether all trials have ended that the run needs for a verdict.
