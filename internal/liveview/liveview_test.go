@@ -80,6 +80,13 @@ func scenes() map[string]*liveview.State {
 	stopping.Stopping = true
 	all["stopping"] = stopping
 
+	names := liveview.New(16, 4, noon)
+	for i, task := range []string{"reserve-a-part-of-the-main-warehouse-alpha", "reserve-a-part-of-the-main-warehouse-beta", "reserve-a-part-of-the-main-warehouse-which-closes-today", "reserve-a-part-of-the-next-warehouse-alpha"} {
+		names.Update(entered(task, 9+i, evidence.PhaseAgent), at(0))
+		names.Update(calling(task, 9+i, trial.Calling{Server: "inventory", Tool: "find_item", Open: 1, Calls: 1}), at(2))
+	}
+	all["names"] = names
+
 	many := liveview.New(1000, 64, noon)
 	for number := range 64 {
 		many.Update(entered("price", number+1, evidence.PhaseAgent), at(number))
@@ -113,6 +120,23 @@ func TestFrames(t *testing.T) {
 	}
 	coloured := scenes()["late"].Frame(at(75), liveview.Size{Columns: 80, Rows: 12}, coloured())
 	golden.Check(t, "testdata/late-80-coloured.golden", strings.ReplaceAll(strings.Join(coloured, "\n"), "\x1b", "ESC")+"\n")
+}
+
+// TestNamesThatDifferInside has tasks with the same ends: what tells them apart stays.
+func TestNamesThatDifferInside(t *testing.T) {
+	t.Parallel()
+	for _, where := range []int{0, 8, 12, 20, 25, 39} {
+		s := liveview.New(2, 2, noon)
+		for _, letter := range []string{"X", "Y"} {
+			task := strings.Repeat("a", where) + letter + strings.Repeat("b", 40-where)
+			s.Update(entered(task, 1, evidence.PhaseAgent), at(0))
+			s.Update(calling(task, 1, trial.Calling{Server: "inventory", Tool: "find_item_by_its_number", Open: 1}), at(2))
+		}
+		lines := s.Frame(at(75), liveview.Size{Columns: 70, Rows: 12}, terminal.Style{})
+		if !strings.Contains(lines[0], "X") || !strings.Contains(lines[1], "Y") || !strings.Contains(lines[0], "…") {
+			t.Errorf("at %d:\n%s", where, strings.Join(lines, "\n"))
+		}
+	}
 }
 
 // strip shows lines on a terminal.
