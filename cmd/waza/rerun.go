@@ -98,7 +98,7 @@ func rerun(ctx context.Context, s *state, c *cli.Command) error {
 		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: c.String("run-dir"),
 		Request: func() (runner.Request, error) {
 			q, err := record.Again(s.overlayFrom)
-			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.verbosity, c.Bool("keep"))
+			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.verbosity, o.out.format, c.Bool("keep"))
 			q.Baseline, q.Prewarm = false, o.Prewarm
 			if c.IsSet("trials") {
 				q.Trials = c.Int("trials")

@@ -172,30 +172,33 @@ func TestPulse(t *testing.T) {
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	u := ended("price", 3, evidence.ClassFail, "said \x1b[31mred\u202e and ::error:: of it\nmore")
-	if got, want := liveview.Ended(u, terminal.Style{}), `fail        price/3  31.0s  said \u{1B}[31mred\u{202E} and ::error:: of it`; got != want {
+	if got, want := liveview.Ended(u, true, terminal.Style{}), `fail        price/3  31.0s  said \u{1B}[31mred\u{202E} and ::error:: of it`; got != want {
 		t.Errorf("%q", got)
 	}
+	if got, want := liveview.Ended(u, false, terminal.Style{}), "fail        price/3  31.0s"; got != want {
+		t.Errorf("without the reason %q", got)
+	}
 	u.Result.Verdicts.Message = strings.Repeat("\u202e", 300)
-	if got := liveview.Ended(u, terminal.Style{}); text.Columns(got) > 300 {
+	if got := liveview.Ended(u, true, terminal.Style{}); text.Columns(got) > 300 {
 		t.Errorf("%d columns: %q", text.Columns(got), got)
 	}
 	u.Result.Verdicts.Message = ""
-	if got, want := liveview.Ended(u, terminal.Style{}), "fail        price/3  31.0s"; got != want {
+	if got, want := liveview.Ended(u, true, terminal.Style{}), "fail        price/3  31.0s"; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Message = "failed: a, b"
 	u.Result.Verdicts.Verdicts = []evidence.Verdict{{Result: evidence.VerdictPass, Feedback: "Fine."}, {Name: "a", Result: evidence.VerdictFail, Feedback: "No call. At all.\nNone."}, {Name: "b", Result: evidence.VerdictFail, Feedback: "None."}}
-	if got, want := liveview.Ended(u, terminal.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {
+	if got, want := liveview.Ended(u, true, terminal.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.ClassTimeout, evidence.ReasonTimeLimit
-	if got, want := liveview.Ended(u, terminal.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
+	if got, want := liveview.Ended(u, true, terminal.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Verdicts = nil
 	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
 	u.Result.Verdicts.Message = strings.Repeat("m", 10_000)
-	if got := liveview.Ended(u, coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; trying again") {
+	if got := liveview.Ended(u, true, coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; trying again") {
 		t.Errorf("%q", got)
 	}
 }

@@ -101,13 +101,13 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", n/3600, n/60%60)
 }
 
-// Ended returns a line about how and why an attempt ended.
-func Ended(u runner.Update, style terminal.Style) string {
+// Ended returns a line about how an attempt ended and, with reason, why.
+func Ended(u runner.Update, reason bool, style terminal.Style) string {
 	ended := u.Progress()
 	class := terminal.Paint(style, view.StateOf(ended.Class))(fmt.Sprintf("%-11s", ended.Class.With(ended.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %s", class, safe(ended.ID().String()), view.Clock(took))
-	if ended.Message != "" {
+	if reason && ended.Message != "" {
 		line += "  " + safe(ended.Message)
 	}
 	if a := u.Result.Verdicts.Attack; a != nil && a.Succeeded {
