@@ -21,13 +21,13 @@ import (
 
 // Garbage is what gc removed of dead runs.
 type Garbage struct {
-	Runs       []string // ids of dead runs
-	Live       []string // ids of live runs, which were not touched
-	Containers int
-	Networks   int
-	Volumes    int
-	Images     int // untagged images that builds left
-	Guests     int // guest images of old builds
+	Runs       []string `json:"runs"` // ids of dead runs
+	Live       []string `json:"live"` // ids of live runs, which were not touched
+	Containers int      `json:"containers"`
+	Networks   int      `json:"networks"`
+	Volumes    int      `json:"volumes"`
+	Images     int      `json:"images"`       // untagged images that builds left
+	Guests     int      `json:"guest_images"` // of old builds
 
 	held int // volumes still used by a container
 }

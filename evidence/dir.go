@@ -17,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Names of the files in a trial's directory.
@@ -191,11 +192,11 @@ func (d Dir) Gateway(t Trial) bool {
 	return err == nil
 }
 
-// maxStderrTail is how many bytes at the end of stderr LastStderrLine searches.
-const maxStderrTail = 2 << 10
+// maxStderrEnd is how many bytes at each end of stderr StderrEnds returns.
+const maxStderrEnd = 2 << 10
 
-// LastStderrLine returns the last line in the final 2 KiB of the agent's stderr, or "".
-func (d Dir) LastStderrLine() string {
+// StderrEnds returns the first and the last 2 KiB of the agent's stderr, or "".
+func (d Dir) StderrEnds() string {
 	file, err := Open(string(d), StderrFile)
 	if err != nil {
 		return ""
@@ -205,25 +206,36 @@ func (d Dir) LastStderrLine() string {
 	if err != nil {
 		return ""
 	}
-	from := max(0, info.Size()-maxStderrTail)
-	tail, err := io.ReadAll(io.NewSectionReader(file, from, info.Size()-from))
-	if err != nil {
+	head := min(info.Size(), maxStderrEnd)
+	tail := min(info.Size()-head, maxStderrEnd)
+	said := make([]byte, head+tail)
+	if _, err := file.ReadAt(said[:head], 0); err != nil {
 		return ""
 	}
-	tail = bytes.TrimSpace(tail)
-	line := tail[bytes.LastIndexAny(tail, "\r\n")+1:]
-	return strings.TrimSpace(strings.ToValidUTF8(string(line), ""))
+	if _, err := file.ReadAt(said[head:], info.Size()-tail); err != nil {
+		return ""
+	}
+	if head+tail < info.Size() {
+		said = slices.Insert(said, int(head), '\n')
+	}
+	return strings.ToValidUTF8(string(said), "")
 }
 
-// Explained returns a trial's verdicts with the agent's last line on stderr in the message, if the agent ended
+// LastStderrLine returns the last line of the agent's stderr, or "".
+func (d Dir) LastStderrLine() string {
+	said := strings.TrimSpace(d.StderrEnds())
+	return strings.TrimSpace(said[strings.LastIndexAny(said, "\r\n")+1:])
+}
+
+// Explained returns a trial's verdicts with what the agent printed to stderr in the message, if the agent ended
 // by itself with an error.
 func (d Dir) Explained(v Verdicts) Verdicts {
 	if v.Reason != ReasonExitCode && v.Reason != ReasonSignal {
 		return v
 	}
-	if line := d.LastStderrLine(); line != "" {
+	if said := text.Told(d.StderrEnds()); said != "" {
 		first, rest, _ := strings.Cut(v.Message, "\n")
-		v.Message = strings.TrimSuffix(first+": "+line+"\n"+rest, "\n")
+		v.Message = strings.TrimSuffix(first+": "+said+"\n"+rest, "\n")
 	}
 	return v
 }

@@ -134,15 +134,15 @@ func ended(a evidence.ProgramAnswer, seconds int) string {
 	return how
 }
 
-// spoken returns the output of a program, for the end of a sentence.
+// spoken returns the output of a program, for the end of a sentence: its stdout, and what of its stderr tells
+// how it failed.
 func spoken(a evidence.ProgramAnswer) string {
 	var said string
-	for _, stream := range []struct {
-		name string
-		evidence.Output
-	}{{"stdout", a.Stdout}, {"stderr", a.Stderr}} {
-		if text := strings.TrimSpace(shorten(stream.Text)); text != "" {
-			said += fmt.Sprintf(" Its %s: %q.", stream.name, text)
+	for _, stream := range []struct{ name, text string }{
+		{"stdout", strings.TrimSpace(shorten(a.Stdout.Text))}, {"stderr", shorten(text.Told(a.Stderr.Text))},
+	} {
+		if stream.text != "" {
+			said += fmt.Sprintf(" Its %s: %q.", stream.name, stream.text)
 		}
 	}
 	return said

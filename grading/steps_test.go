@@ -32,6 +32,7 @@ func TestProgram(t *testing.T) {
 		{"exits with 0", `{"exit_code":0}`, pass, "holds"},
 		{"and says why", `{"exit_code":0,"stdout":{"text":" fine\n"}}`, pass, "fine"},
 		{"exits otherwise", `{"exit_code":2,"stderr":{"text":"no a.txt\n"}}`, fail, `Expected program "check" to exit with 0; it exited with 2. Its stderr: "no a.txt".`},
+		{"prints much", `{"exit_code":1,"stderr":{"text":"sleep: invalid time interval 'x'\nand\nso on\nTry 'sleep --help'.\n"}}`, fail, `Its stderr: "sleep: invalid time interval 'x' … Try 'sleep --help'.".`},
 		{"is killed", `{"signal":"SIGKILL","breaches":[{"kind":"oom","what":"ran out of memory"}]}`, fail, "ended by SIGKILL, and its container ran out of memory"},
 		{"breaks its container", `{"broke":"went away"}`, fail, "it broke its container: went away"},
 		{"does not start", `{"not_started":"no such program"}`, cannotSay, "could not be started: no such program"},

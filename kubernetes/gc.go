@@ -11,8 +11,8 @@ import (
 
 // Garbage is what [GC] found.
 type Garbage struct {
-	Runs []string // that had died, and whose pods are gone now
-	Live []string // whose lease somebody renews
+	Runs []string `json:"runs"` // that had died, and whose pods are gone now
+	Live []string `json:"live"` // whose lease somebody renews
 }
 
 // GC removes the leases of dead runs, and with them their pods. Live runs are never touched.

@@ -59,9 +59,14 @@ func WriteResults(dir string, r Record) (results.Results, error) {
 		return results.Results{}, err
 	}
 	return computed, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
-		return computed.Write(w, func(task string, number int) (results.Trial, error) {
-			return readTrial(TrialDir(dir, task, number))
-		})
+		return PrintResults(w, dir, computed)
+	})
+}
+
+// PrintResults writes the results of the run in dir as in results.json.
+func PrintResults(w io.Writer, dir string, computed results.Results) error {
+	return computed.Write(w, func(task string, number int) (results.Trial, error) {
+		return readTrial(TrialDir(dir, task, number))
 	})
 }
 

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	draft = "https://json-schema.org/draft/2020-12/schema"
-	base  = "https://github.com/waza-isolate/waza/schemas/"
+	// draft is the newest that language servers of editors know; the schemas need no newer one.
+	draft = "http://json-schema.org/draft-07/schema#"
+	base  = "https://raw.githubusercontent.com/waza-isolate/waza/main/schemas/"
 )
 
 // generateEval returns the schema of an eval file.

@@ -18,11 +18,11 @@ var task []byte
 //go:embed results.schema.json
 var results []byte
 
-// Eval returns the JSON Schema (2020-12) of an eval file.
+// Eval returns the JSON Schema (draft 7) of an eval file.
 func Eval() []byte { return append([]byte(nil), eval...) }
 
-// Task returns the JSON Schema (2020-12) of a task file.
+// Task returns the JSON Schema (draft 7) of a task file.
 func Task() []byte { return append([]byte(nil), task...) }
 
-// Results returns the JSON Schema (2020-12) of results.json.
+// Results returns the JSON Schema (draft 7) of results.json.
 func Results() []byte { return append([]byte(nil), results...) }

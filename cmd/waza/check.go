@@ -37,7 +37,7 @@ func checkCommand(s *state) *cli.Command {
 			for _, path := range evals {
 				all = append(all, runner.Check(ctx, runner.Checking{
 					Eval: path, Isolated: c.Bool("isolate"), AsWritten: !c.IsSet("isolate"), Unwritten: scaffold.Unwritten,
-					Host: s.host(quiet, false),
+					Host: s.host(quiet, formatDefault, false),
 				}))
 			}
 			if err := printChecked(s, all, formatOf(c)); err != nil {

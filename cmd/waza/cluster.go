@@ -81,12 +81,16 @@ func sweepCluster(ctx context.Context, dead runner.Record) error {
 }
 
 // gcCluster removes what interrupted runs left in a namespace of a cluster.
-func gcCluster(ctx context.Context, s *state, c kube.Settings) error {
+func gcCluster(ctx context.Context, s *state, c kube.Settings, f format) error {
 	own, err := ownCluster(c)
 	if err != nil {
 		return err
 	}
 	g, err := kubernetes.GC(ctx, own)
+	if f == formatJSON {
+		g.Runs, g.Live = listed(g.Runs), listed(g.Live)
+		return cmp.Or(err, s.printValue(map[string]kubernetes.Garbage{"cluster": g}))
+	}
 	fmt.Fprintf(s.stdout, "removed the pods of %s on the cluster; %s\n", text.Count(len(g.Runs), "dead run"), text.Count(len(g.Live), "live run"))
 	return err
 }

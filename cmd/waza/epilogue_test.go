@@ -64,7 +64,7 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
-// TestWhyAgentEnded checks that the last output of an agent that exited with an error is shown.
+// TestWhyAgentEnded checks that what an agent printed before it exited with an error is shown.
 func TestWhyAgentEnded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestWhyAgentEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for reason, want := range map[evidence.Reason]string{
-		evidence.ReasonExitCode: "exited: no such tool\nnote", evidence.ReasonSignal: "exited: no such tool\nnote", evidence.ReasonTimeLimit: "exited\nnote",
+		evidence.ReasonExitCode: "exited: at work … no such tool\nnote", evidence.ReasonSignal: "exited: at work … no such tool\nnote", evidence.ReasonTimeLimit: "exited\nnote",
 	} {
 		v := evidence.Verdicts{Class: evidence.ClassAgentError, Reason: reason, Message: "exited\nnote"}
 		if got := evidence.Dir(dir).Explained(v).Message; got != want {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -41,6 +42,16 @@ func TestFaults_ARunThatIsHeld(t *testing.T) {
 		if code := s.main(t.Context()); code != c.code || stderr.String() != c.said {
 			t.Errorf("%s: exit %d, want %d; it says %q", strings.Join(c.args, " "), code, c.code, stderr)
 		}
+	}
+	s, stdout, _ := testState("report", dir, "--format", "json")
+	var results struct {
+		Tasks []struct {
+			ID string `json:"test_id"`
+		} `json:"tasks"`
+	}
+	code := s.main(t.Context())
+	if err := json.Unmarshal(stdout.Bytes(), &results); err != nil || code != exitOK || len(results.Tasks) != 1 || results.Tasks[0].ID != "buy" {
+		t.Errorf("report --format json: exit %d, %v: %s", code, err, stdout)
 	}
 	for _, name := range []string{runner.ReportFile, runner.JUnitFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {

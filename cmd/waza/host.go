@@ -38,9 +38,9 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// host returns what a run needs of this process. l sets how much it prints. With keep, the
-// trial's sandbox is kept until an interrupt.
-func (s *state) host(l verbosity, keep bool) runner.Host {
+// host returns what a run needs of this process. l sets how much it prints, and f in which format at the
+// end. With keep, the trial's sandbox is kept until an interrupt.
+func (s *state) host(l verbosity, f format, keep bool) runner.Host {
 	var shown *progress // set once trials run
 	work := func(what string) (func(string), func()) {
 		if l == quiet || shown != nil {
@@ -85,7 +85,7 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 			return local.Open(local.Options{Run: o.Run, Resume: o.Resume, Env: s.found.environment(), Without: plan.KeyVariables(o.Trials)})
 		},
 		Watch: func(ctx context.Context, trials, workers int) (func(runner.Update), func()) {
-			shown = newProgress(ctx, s.stderr, s.lookup, l, trials, workers)
+			shown = newProgress(ctx, s.stderr, s.lookup, l, f, trials, workers)
 			return shown.update, shown.close
 		},
 	}
@@ -426,7 +426,7 @@ func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, err
 
 // hostOfRecorded is like host for a run on record, whose judges are asked as far as the flags of c allow it.
 func (s *state) hostOfRecorded(c *cli.Command, l verbosity) runner.Host {
-	h := s.host(l, false)
+	h := s.host(l, formatOf(c), false)
 	h.Recorded = func(j evidence.Judge) (trial.Judge, error) {
 		if missing := missingJudgeFlags(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
 			return nil, usage("the run's record names the judge's endpoint and the variable with its key, and may come from someone else: to allow that, give %s", missing)

@@ -220,7 +220,7 @@ func jobForImages(ctx context.Context, s *state, argument string) (*runner.Job, 
 	if err != nil {
 		return nil, err
 	}
-	job, err := runner.Load(ctx, runner.Request{Eval: path, Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, false)})
+	job, err := runner.Load(ctx, runner.Request{Eval: path, Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, formatDefault, false)})
 	return job, withExitCode(err)
 }
 

@@ -102,7 +102,7 @@ func newInspection(s *state, c *cli.Command) (runner.Inspection, error) {
 	q := runner.Inspection{
 		ID: runner.NewID("inspect " + t.names[0]), Eval: t.eval, Servers: t.names, Source: t.source, Dir: c.String("out"),
 		Isolated: c.Bool("isolate"), Pull: c.String("pull"), Pin: c.Bool("pin"), Watch: c.Duration("for"), Patience: c.Duration("patience"),
-		Exercises: exercises, AllowWeak: c.StringSlice("allow-weak"), Host: s.host(normal, false),
+		Exercises: exercises, AllowWeak: c.StringSlice("allow-weak"), Host: s.host(normal, formatDefault, false),
 	}
 	for _, secret := range t.secrets {
 		q.Host.Secrets.Add(secret)

@@ -151,6 +151,9 @@ tasks: [task.yaml]
 	if said := gc.stdout.String(); !strings.Contains(said, "ended 2 programs and removed the directories of 1 dead run") {
 		t.Errorf("gc says %q", said)
 	}
+	if said := p.start("gc", "--format", "json").wait(exitInfra).stdout.String(); !strings.HasPrefix(said, "{\n  \"machine\": {\n    \"runs\": [],\n    \"live\": [") || strings.Contains(said, "engine") {
+		t.Errorf("gc --format json says %q", said)
+	}
 	if said := gc.stderr.String(); !strings.Contains(said, "cannot clean up the engine: no Docker engine answers") {
 		t.Errorf("gc complains %q", said)
 	}

@@ -71,7 +71,7 @@ func lockPackages(ctx context.Context, s *state, e *eval.Eval, tasks []eval.Reso
 			return err
 		}
 	}
-	lock, err := runner.CompleteLock(ctx, e, tasks, old, s.host(normal, false))
+	lock, err := runner.CompleteLock(ctx, e, tasks, old, s.host(normal, formatDefault, false))
 	if err == nil && lock.Len()+old.Len() > 0 {
 		err = runner.WriteLock(e, lock)
 	}

@@ -21,6 +21,6 @@ func openCluster(context.Context, *state, runner.Opening) (sandbox.Backend, erro
 	return nil, errNoCluster
 }
 func sweepCluster(context.Context, runner.Record) error               { return errNoCluster }
-func gcCluster(context.Context, *state, kube.Settings) error          { return errNoCluster }
+func gcCluster(context.Context, *state, kube.Settings, format) error  { return errNoCluster }
 func examineCluster(context.Context, kube.Settings) containers.Checks { return nil }
 func clusterManifests(kube.Settings) (string, error)                  { return "", errNoCluster }

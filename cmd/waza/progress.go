@@ -35,6 +35,7 @@ type progress struct {
 	screen    *screen
 	live      bool
 	verbosity verbosity
+	summary   bool // why trials did not pass is printed at the end
 	style     terminal.Style
 	running   context.Context // done after an interrupt
 
@@ -57,10 +58,10 @@ const (
 )
 
 // newProgress shows the progress of total trials, at most workers at once, until it is closed.
-func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bool), l verbosity, total, workers int) *progress {
+func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bool), l verbosity, f format, total, workers int) *progress {
 	live, style := s.draws(lookup)
 	p := &progress{
-		screen: s, live: live && l != quiet, verbosity: l, style: style, running: ctx,
+		screen: s, live: live && l != quiet, verbosity: l, summary: f == formatDefault, style: style, running: ctx,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), state: liveview.New(total, workers, time.Now()),
 	}
 	p.ended.Go(p.show)
@@ -145,7 +146,7 @@ func (p *progress) update(u runner.Update) {
 	if u.Result == nil || !p.prints(u.Result.Verdicts.Class) {
 		return
 	}
-	p.text.WriteString(liveview.Ended(u, p.style) + "\n")
+	p.text.WriteString(liveview.Ended(u, !p.repeats(u.Phase), p.style) + "\n")
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -155,6 +156,11 @@ func (p *progress) update(u runner.Update) {
 // prints reports whether to print the end of an attempt with the given class.
 func (p *progress) prints(class evidence.Class) bool {
 	return class != evidence.ClassPass || p.verbosity == verbose || !p.live && p.verbosity == normal
+}
+
+// repeats reports whether the end of the run repeats, in the same log, why an attempt ended.
+func (p *progress) repeats(phase evidence.Phase) bool {
+	return p.summary && !p.live && (phase == evidence.PhaseDone || p.verbosity != quiet)
 }
 
 // screen writes a command's messages above a live view that may be drawn below them. Nothing in them

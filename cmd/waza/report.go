@@ -16,7 +16,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/report/github"
-	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -29,11 +28,11 @@ func reportCommand(s *state) *cli.Command {
 		ArgsUsage: "RUN...",
 		Description: "Writes report.html and junit.xml into the run directory without grading again; the run may have " +
 			"ended early. --output writes the HTML page to another file, which is required for a run that is " +
-			"still going on and for several runs. --format github-comment prints a comment for a pull request " +
-			"and writes nothing.",
+			"still going on and for several runs. --format github-comment prints a comment for a pull request, " +
+			"and --format json prints what results.json has of the trials that have ended; neither writes a report.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write the HTML page to `FILE`"},
-			formatFlag(formatDefault, formatGitHub),
+			formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, anyNumber, "run directories"); err != nil {
@@ -43,8 +42,8 @@ func reportCommand(s *state) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if formatOf(c) == formatGitHub && len(dirs) > 1 {
-				return usage("--format github-comment takes a single run; use waza compare --format github-comment for several")
+			if f := formatOf(c); f != formatDefault && len(dirs) > 1 {
+				return usage("--format %s takes a single run; use waza compare --format %s for several", f, f)
 			}
 			if c.String("output") == "" && len(dirs) > 1 {
 				return usage("a report of several runs needs a file: name it with --output")
@@ -80,7 +79,14 @@ func writeReport(s *state, dirs []string, file string, f format) error {
 	if err != nil {
 		return withExitCode(err)
 	}
-	return printComment(s, run, file)
+	write := func(w io.Writer) error { return github.Comment(w, run) }
+	if f == formatJSON {
+		write = func(w io.Writer) error { return runner.PrintResults(w, run.Dir, run.Results) }
+	}
+	if file == "" {
+		return write(s.stdout)
+	}
+	return writeTo(file, write)
 }
 
 // reportInto writes the reports of the run in dir into it, and prints their paths.
@@ -137,13 +143,4 @@ func writeNamed(file string, write func(io.Writer) error) error {
 func printPath(s *state, file string) error {
 	_, err := fmt.Fprintln(s.stdout, file)
 	return err
-}
-
-// printComment prints a comment on a run, or writes it to file, if it is not empty.
-func printComment(s *state, run view.Run, file string) error {
-	write := func(w io.Writer) error { return github.Comment(w, run) }
-	if file == "" {
-		return write(s.stdout)
-	}
-	return writeTo(file, write)
 }

@@ -103,7 +103,7 @@ func rerun(ctx context.Context, s *state, c *cli.Command, to string, change func
 		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: to,
 		Request: func() (runner.Request, error) {
 			q, err := record.Again(s.overlayFrom)
-			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.verbosity, c.Bool("keep"))
+			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.verbosity, o.out.format, c.Bool("keep"))
 			q.Baseline, q.Prewarm, q.Repeats = false, o.Prewarm, dir
 			if c.IsSet("trials") {
 				q.Trials = c.Int("trials")

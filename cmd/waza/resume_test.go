@@ -121,6 +121,9 @@ func TestResumeInterrupted(t *testing.T) {
 	if diff := cmp.Diff(results, again.stdout.String()); diff != "" || !strings.Contains(again.stderr.String(), "run is complete: no trial is left to run") {
 		t.Errorf("a complete run says %q and (-results.json +stdout):\n%s", again.stderr.String(), diff)
 	}
+	if diff := cmp.Diff(results, p.start("report", "run", "--format", "json").wait(exitOK).stdout.String()); diff != "" {
+		t.Errorf("report --format json (-results.json +stdout):\n%s", diff)
+	}
 	p.start("grade", "run").wait(exitOK)
 	if diff := cmp.Diff(results, p.read("run", "results.json")); diff != "" {
 		t.Errorf("graded again:\n%s", diff)

@@ -174,7 +174,7 @@ func runAll(ctx context.Context, s *state, o runOptions, b runner.Batch) error {
 // newRequest returns the request for one of the runs.
 func newRequest(s *state, c *cli.Command, o runOptions) (q runner.Request, err error) {
 	q = o.Request
-	q.Host = s.host(o.out.verbosity, c.Bool("keep"))
+	q.Host = s.host(o.out.verbosity, o.out.format, c.Bool("keep"))
 	q.Overlay, err = s.readOverlay(c)
 	return q, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/model/dialect"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
@@ -22,8 +23,9 @@ func showCommand(s *state) *cli.Command {
 		Name:        "show",
 		Usage:       "Show what happened in a trial",
 		ArgsUsage:   "RUN [TASK [N]]",
-		Description: "Prints the prompt, the answers of models, the calls on the wire with their results, other events, and the verdicts. If several trials of RUN match, they are listed. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
+		Description: "Prints the prompt, the answers of models, the calls on the wire with their results, other events, and the verdicts. If several trials of RUN match, they are listed. TASK/N is the same as TASK N. RUN is a run directory, or latest. --format json prints an array of all trials that match.",
 		Flags: []cli.Flag{
+			formatFlag(formatDefault, formatJSON),
 			&cli.BoolFlag{Name: "full", Aliases: []string{"v"}, Usage: "Do not shorten texts"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -35,12 +37,12 @@ func showCommand(s *state) *cli.Command {
 				return err
 			}
 			which := strings.Join(c.Args().Slice()[1:], "/")
-			return showTrial(s, dir, which, terminal.Shown{Full: c.Bool("full"), Width: width(s.stdout), Style: s.styleOf(s.stdout)})
+			return showTrial(s, dir, which, formatOf(c), terminal.Shown{Full: c.Bool("full"), Width: width(s.stdout), Style: s.styleOf(s.stdout)})
 		},
 	}
 }
 
-func showTrial(s *state, dir, which string, as terminal.Shown) error {
+func showTrial(s *state, dir, which string, f format, as terminal.Shown) error {
 	if _, err := runner.ReadRecord(dir); err != nil {
 		return usage("%w", err)
 	}
@@ -52,6 +54,9 @@ func showTrial(s *state, dir, which string, as terminal.Shown) error {
 		return usage("%s has no trial that has ended", dir)
 	case len(found) == 0:
 		return usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
+	}
+	if f == formatJSON {
+		return withExitCode(printTrialsAsJSON(s, found))
 	}
 	if len(found) == 1 {
 		return withExitCode(printTrial(s, found[0], as))
@@ -65,6 +70,67 @@ func printTrial(s *state, dir evidence.Dir, as terminal.Shown) error {
 		return err
 	}
 	return terminal.Conversation(s.stdout, talk, as)
+}
+
+// trialJSON is a trial as JSON. What has the name of a file of its directory is as there.
+type trialJSON struct {
+	Trial        evidence.Trial      `json:"trial"`
+	Verdicts     evidence.Verdicts   `json:"verdicts"`
+	Turns        []turnJSON          `json:"turns"` // of models called through the gateway
+	Calls        []evidence.Call     `json:"calls"`
+	Events       []evidence.Event    `json:"events"`
+	Narration    *evidence.Narration `json:"narration,omitempty"`
+	Contradicted []string            `json:"misreported"`
+	Gaps         []string            `json:"missing"`
+}
+
+// turnJSON is an answer of a model.
+type turnJSON struct {
+	Call evidence.ModelCall `json:"call"` // a line of models.jsonl, without request and response
+	Text string             `json:"text"`
+	Uses []dialect.Use      `json:"tool_uses"`
+}
+
+// printTrialsAsJSON prints an array of trials, of which it holds one at a time in memory.
+func printTrialsAsJSON(s *state, trials []evidence.Dir) (damaged error) {
+	between := "[\n"
+	for _, dir := range trials {
+		talk, err := view.ReadConversation(dir)
+		if err != nil {
+			damaged = errors.Join(damaged, err)
+			continue
+		}
+		data, err := evidence.MarshalIndent(asJSON(talk))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprint(s.stdout, between, strings.TrimSuffix(string(data), "\n")); err != nil {
+			return err
+		}
+		between = ",\n"
+	}
+	_, err := fmt.Fprintln(s.stdout, strings.TrimSuffix(between, ",\n")+"\n]")
+	return errors.Join(damaged, err)
+}
+
+func asJSON(c view.Conversation) trialJSON {
+	t := trialJSON{
+		Trial: c.Trial, Verdicts: c.Verdicts, Turns: []turnJSON{}, Calls: []evidence.Call{}, Events: append([]evidence.Event{}, c.Events...),
+		Narration: c.Narration, Contradicted: listed(c.Contradicted), Gaps: listed(c.Gaps),
+	}
+	for _, step := range c.Steps {
+		switch {
+		case step.Turn != nil:
+			turn := turnJSON{step.Turn.ModelCall, step.Turn.Text, []dialect.Use{}}
+			for _, use := range step.Turn.Uses {
+				turn.Uses = append(turn.Uses, use.Use)
+			}
+			t.Turns = append(t.Turns, turn)
+		case step.Call != nil:
+			t.Calls = append(t.Calls, *step.Call)
+		}
+	}
+	return t
 }
 
 // trialsNamed returns the trials of a run that which selects by TASK or TASK/N; all for "".

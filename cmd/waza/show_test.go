@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +135,54 @@ func TestShow(t *testing.T) {
 		}
 		file := filepath.Join("testdata", "show", name+".golden")
 		golden.Check(t, file, out)
+	}
+}
+
+// TestShowAsJSON reads what show prints as JSON.
+func TestShowAsJSON(t *testing.T) {
+	r := newRecorded(t)
+	r.priced()
+	r.plain(1)
+	r.plain(2)
+	read := func(to any, out string, code int) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(out), to); err != nil || code != exitOK {
+			t.Fatalf("exit code %d, %v: %s", code, err, out)
+		}
+	}
+	var trials []map[string]json.RawMessage
+	for which, want := range map[string]int{"": 3, "price": 1, "hello": 2, "hello/2": 1} {
+		out, _, code := r.show(append(strings.Fields(which), "--format", "json")...)
+		if read(&trials, out, code); len(trials) != want {
+			t.Errorf("%q: %d trials", which, len(trials))
+		}
+	}
+	out, _, code := r.show("price", "--format", "json")
+	read(&trials, out, code)
+	if keys := slices.Sorted(maps.Keys(trials[0])); !slices.Equal(keys, []string{"calls", "events", "misreported", "missing", "trial", "turns", "verdicts"}) {
+		t.Errorf("keys %q", keys)
+	}
+	var price []struct {
+		Trial struct {
+			Output string `json:"final_output"`
+		} `json:"trial"`
+		Turns []struct {
+			Call map[string]any `json:"call"`
+			Text string         `json:"text"`
+			Uses []struct {
+				Name string `json:"name"`
+			} `json:"tool_uses"`
+		} `json:"turns"`
+		Calls []evidence.Call `json:"calls"`
+		Gaps  []string        `json:"missing"`
+	}
+	read(&price, out, code)
+	got := price[0]
+	if got.Trial.Output != "It costs 4.20.\n" || len(got.Turns) != 3 || got.Turns[0].Text != "I look it up." || got.Turns[0].Uses[1].Name != "Bash" || len(got.Calls) != 3 || len(got.Gaps) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if call := got.Turns[0].Call; call["model"] != "claude-x" || call["request"] != nil || call["response"] != nil {
+		t.Errorf("the call of a turn has %v", call)
 	}
 }
 

@@ -34,7 +34,7 @@ func tryServers(ctx context.Context, s *state, command string, e *eval.Eval, too
 	tries := map[string][]scaffold.Try{}
 	q := runner.Inspection{
 		ID: runner.NewID(command), Eval: e, Servers: slices.Sorted(maps.Keys(e.Config.MCPServers)), Source: "waza " + command,
-		Isolated: true, Watch: watchTime, Patience: defaultPatience, Host: s.host(normal, false),
+		Isolated: true, Watch: watchTime, Patience: defaultPatience, Host: s.host(normal, formatDefault, false),
 		Try: func(server string, listed catalog.Catalog, answered []inspection.Answered) (all []inspection.Exercise) {
 			next := scaffold.Tries(listed, tool, reachesOut(e.Config.MCPServers[server]), answersTo(tries[server], answered))
 			for _, try := range next {

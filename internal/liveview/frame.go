@@ -31,7 +31,8 @@ func (s *State) Frame(now time.Time, size Size, style terminal.Style) []string {
 	if shown > size.room()-1 {
 		shown = size.room() - 2
 	}
-	l := layoutFor(size.Columns, s.name)
+	l := layoutFor(size.Columns, s.longest)
+	l.head = headOf(running[:shown], l.name)
 	for _, w := range running[:shown] {
 		lines = append(lines, l.line(w, now, style))
 	}
@@ -42,35 +43,69 @@ func (s *State) Frame(now time.Time, size Size, style terminal.Style) []string {
 }
 
 // layout is the width in columns of the parts of a line.
-type layout struct{ name, doing, calls int }
+type layout struct {
+	name, doing, calls int
+	head               int  // the beginning of a task's id that is cut
+	short              bool // activities are written in short
+}
 
 const (
 	timeColumns  = 6
 	callsColumns = 12 // "99,999 calls"
-	// Widths for the activity of a trial: below tight it is omitted, from spacious on it is
-	// shown in full, and it never gets more than ample.
+	// Widths for the activity of a trial: below tight it is omitted, names leave it as much as
+	// the longest takes up to spacious, and it never gets more than ample.
 	tight    = 8
 	spacious = 33
 	ample    = 72
 )
 
-func layoutFor(columns, longest int) layout {
-	l := layout{name: min(longest, max(6, columns/4))}
-	l.doing = columns - 1 - len("  ") - l.name - 2*len("  ") - timeColumns
-	if l.doing >= spacious+callsColumns {
+// layoutFor returns the widths for parts of which longest has those of the longest.
+func layoutFor(columns int, longest layout) layout {
+	rest := columns - 1 - len("  ") - len("  ") - timeColumns
+	full := min(longest.doing, spacious)
+	l := layout{name: min(longest.name, max(6, columns/4, rest-len("  ")-full))}
+	l.doing = rest - len("  ") - l.name
+	l.short = l.doing < full
+	if l.doing >= full+len("  ")+callsColumns {
 		l.calls = callsColumns
 		l.doing = min(l.doing-callsColumns-len("  "), ample)
 	}
 	if l.doing < tight {
-		l.name, l.doing = min(longest, l.name+l.doing+len("  ")), 0
+		l.name, l.doing = min(longest.name, l.name+l.doing+len("  ")), 0
 	}
 	return l
 }
 
+// headOf returns how many columns the beginnings of tasks get in names that are cut: half, or as
+// near to it as tells the tasks apart.
+func headOf(trials []working, columns int) int {
+	tasks, numbers := map[string]bool{}, 0
+	for _, w := range trials {
+		tasks[w.task()], numbers = true, max(numbers, len(w.number()))
+	}
+	room := max(0, columns-numbers)
+	tells := func(head int) bool {
+		cut := map[string]bool{}
+		for task := range tasks {
+			cut[text.FitEnds(task, head, room-head)] = true
+		}
+		return len(cut) == len(tasks)
+	}
+	half := room / 2
+	for off := range half {
+		for _, head := range []int{half - off, half + off} {
+			if tells(head) {
+				return head
+			}
+		}
+	}
+	return half
+}
+
 func (l layout) line(w working, now time.Time, style terminal.Style) string {
-	line := "  " + pad(w.named(l.name), l.name)
+	line := "  " + pad(w.named(l.name, l.head), l.name)
 	if l.doing > 0 {
-		doing := pad(w.doing(l.doing < spacious), l.doing)
+		doing := pad(w.doing(l.short), l.doing)
 		if w.call != nil && w.call.Open > 0 {
 			doing = style.Server(doing)
 		}
@@ -82,13 +117,11 @@ func (l layout) line(w working, now time.Time, style terminal.Style) string {
 	return line + "  " + style.Faint(fmt.Sprintf("%*s", timeColumns, seconds(now.Sub(w.Began))))
 }
 
-// named returns the trial's name in the given number of columns, with its complete number.
-func (w working) named(columns int) string {
-	name := w.task() + w.number()
-	if text.Columns(name) <= columns {
-		return name
-	}
-	return text.Fit(w.task(), columns-len(w.number())) + w.number()
+// named returns the trial's name in the given number of columns, with its complete number. A longer task
+// gets head columns for its beginning, and others for its end.
+func (w working) named(columns, head int) string {
+	number := w.number()
+	return text.FitEnds(w.task(), head, columns-len(number)-head) + number
 }
 
 // doing returns the activity of a trial, in short or in full.

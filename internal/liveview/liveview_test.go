@@ -80,6 +80,13 @@ func scenes() map[string]*liveview.State {
 	stopping.Stopping = true
 	all["stopping"] = stopping
 
+	names := liveview.New(16, 4, noon)
+	for i, task := range []string{"reserve-a-part-of-the-main-warehouse-alpha", "reserve-a-part-of-the-main-warehouse-beta", "reserve-a-part-of-the-main-warehouse-which-closes-today", "reserve-a-part-of-the-next-warehouse-alpha"} {
+		names.Update(entered(task, 9+i, evidence.PhaseAgent), at(0))
+		names.Update(calling(task, 9+i, trial.Calling{Server: "inventory", Tool: "find_item", Open: 1, Calls: 1}), at(2))
+	}
+	all["names"] = names
+
 	many := liveview.New(1000, 64, noon)
 	for number := range 64 {
 		many.Update(entered("price", number+1, evidence.PhaseAgent), at(number))
@@ -115,6 +122,23 @@ func TestFrames(t *testing.T) {
 	golden.Check(t, "testdata/late-80-coloured.golden", strings.ReplaceAll(strings.Join(coloured, "\n"), "\x1b", "ESC")+"\n")
 }
 
+// TestNamesThatDifferInside has tasks with the same ends: what tells them apart stays.
+func TestNamesThatDifferInside(t *testing.T) {
+	t.Parallel()
+	for _, where := range []int{0, 8, 12, 20, 25, 39} {
+		s := liveview.New(2, 2, noon)
+		for _, letter := range []string{"X", "Y"} {
+			task := strings.Repeat("a", where) + letter + strings.Repeat("b", 40-where)
+			s.Update(entered(task, 1, evidence.PhaseAgent), at(0))
+			s.Update(calling(task, 1, trial.Calling{Server: "inventory", Tool: "find_item_by_its_number", Open: 1}), at(2))
+		}
+		lines := s.Frame(at(75), liveview.Size{Columns: 70, Rows: 12}, terminal.Style{})
+		if !strings.Contains(lines[0], "X") || !strings.Contains(lines[1], "Y") || !strings.Contains(lines[0], "…") {
+			t.Errorf("at %d:\n%s", where, strings.Join(lines, "\n"))
+		}
+	}
+}
+
 // strip shows lines on a terminal.
 func strip(t *testing.T, lines []string) []string {
 	t.Helper()
@@ -148,30 +172,33 @@ func TestPulse(t *testing.T) {
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	u := ended("price", 3, evidence.ClassFail, "said \x1b[31mred\u202e and ::error:: of it\nmore")
-	if got, want := liveview.Ended(u, terminal.Style{}), `fail        price/3  31.0s  said \u{1B}[31mred\u{202E} and ::error:: of it`; got != want {
+	if got, want := liveview.Ended(u, true, terminal.Style{}), `fail        price/3  31.0s  said \u{1B}[31mred\u{202E} and ::error:: of it`; got != want {
 		t.Errorf("%q", got)
 	}
+	if got, want := liveview.Ended(u, false, terminal.Style{}), "fail        price/3  31.0s"; got != want {
+		t.Errorf("without the reason %q", got)
+	}
 	u.Result.Verdicts.Message = strings.Repeat("\u202e", 300)
-	if got := liveview.Ended(u, terminal.Style{}); text.Columns(got) > 300 {
+	if got := liveview.Ended(u, true, terminal.Style{}); text.Columns(got) > 300 {
 		t.Errorf("%d columns: %q", text.Columns(got), got)
 	}
 	u.Result.Verdicts.Message = ""
-	if got, want := liveview.Ended(u, terminal.Style{}), "fail        price/3  31.0s"; got != want {
+	if got, want := liveview.Ended(u, true, terminal.Style{}), "fail        price/3  31.0s"; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Message = "failed: a, b"
 	u.Result.Verdicts.Verdicts = []evidence.Verdict{{Result: evidence.VerdictPass, Feedback: "Fine."}, {Name: "a", Result: evidence.VerdictFail, Feedback: "No call. At all.\nNone."}, {Name: "b", Result: evidence.VerdictFail, Feedback: "None."}}
-	if got, want := liveview.Ended(u, terminal.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {
+	if got, want := liveview.Ended(u, true, terminal.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.ClassTimeout, evidence.ReasonTimeLimit
-	if got, want := liveview.Ended(u, terminal.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
+	if got, want := liveview.Ended(u, true, terminal.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Verdicts = nil
 	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
 	u.Result.Verdicts.Message = strings.Repeat("m", 10_000)
-	if got := liveview.Ended(u, coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; trying again") {
+	if got := liveview.Ended(u, true, coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; trying again") {
 		t.Errorf("%q", got)
 	}
 }

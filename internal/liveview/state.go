@@ -28,7 +28,7 @@ type State struct {
 	started time.Time
 	run     runner.Progress
 	calls   map[evidence.TrialID]*trial.Calling // of running trials, in their last attempt
-	name    int                                 // columns of the longest name so far
+	longest layout                              // columns of the longest parts so far
 }
 
 // working is a running trial.
@@ -47,18 +47,21 @@ func (s *State) Update(u runner.Update, now time.Time) {
 	event := u.Progress()
 	id := event.ID()
 	known := s.run.Trial(id)
-	if u.Call != nil {
-		if known != nil && !known.Done() {
-			s.calls[id] = u.Call
+	switch {
+	case u.Call == nil:
+		if known == nil || known.Attempt != u.Attempt || u.Phase == evidence.PhaseDone {
+			delete(s.calls, id)
 		}
+		event.Time = now
+		known = s.run.Add(event)
+	case known != nil && !known.Done():
+		s.calls[id] = u.Call
+	default:
 		return
 	}
-	if known == nil || known.Attempt != u.Attempt || u.Phase == evidence.PhaseDone {
-		delete(s.calls, id)
-	}
-	event.Time = now
-	if trial := (working{TrialProgress: s.run.Add(event)}); !trial.Done() {
-		s.name = max(s.name, text.Columns(trial.task()+trial.number()))
+	if trial := (working{known, s.calls[id]}); !trial.Done() {
+		s.longest.name = max(s.longest.name, text.Columns(trial.task()+trial.number()))
+		s.longest.doing = max(s.longest.doing, text.Columns(trial.doing(false)))
 	}
 }
 
@@ -98,13 +101,13 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", n/3600, n/60%60)
 }
 
-// Ended returns a line about how and why an attempt ended.
-func Ended(u runner.Update, style terminal.Style) string {
+// Ended returns a line about how an attempt ended and, with reason, why.
+func Ended(u runner.Update, reason bool, style terminal.Style) string {
 	ended := u.Progress()
 	class := terminal.Paint(style, view.StateOf(ended.Class))(fmt.Sprintf("%-11s", ended.Class.With(ended.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %s", class, safe(ended.ID().String()), view.Clock(took))
-	if ended.Message != "" {
+	if reason && ended.Message != "" {
 		line += "  " + safe(ended.Message)
 	}
 	if a := u.Result.Verdicts.Attack; a != nil && a.Succeeded {
@@ -125,7 +128,7 @@ func (s *State) Pulse(now time.Time) string {
 	slices.SortStableFunc(running, func(a, b working) int { return a.Began.Compare(b.Began) })
 	var named []string
 	for _, w := range running[:min(len(running), maxNamed)] {
-		named = append(named, fmt.Sprintf("%s (%s, %s)", w.named(60), text.Fit(w.doing(false), 80), seconds(now.Sub(w.Began))))
+		named = append(named, fmt.Sprintf("%s (%s, %s)", w.named(60, 30), text.Fit(w.doing(false), 80), seconds(now.Sub(w.Began))))
 	}
 	if more := len(running) - len(named); more > 0 {
 		named = append(named, fmt.Sprintf("%d more", more))

@@ -85,3 +85,18 @@ func FuzzShellWords(f *testing.F) {
 		}
 	})
 }
+
+func TestTold(t *testing.T) {
+	for printed, want := range map[string]string{
+		"": "", " \n\r\n": "", "one\n": "one", "one\r\n two \r\n": "one … two", "10 %\r100 %": "10 % … 100 %",
+		"sleep: invalid time interval 'x'\nTry 'sleep --help' for more information.\n":                "sleep: invalid time interval 'x' … Try 'sleep --help' for more information.",
+		"Traceback (most recent call last):\n  File \"a.py\", line 1\n    fail()\nValueError: of b\n": "Traceback (most recent call last): … ValueError: of b",
+		"/work/check.js:3\nthrow new Error('no a')\n^\n\nError: no a\n    at b\n\nNode.js v22\n":      "/work/check.js:3 … throw new Error('no a') … Node.js v22",
+		strings.Repeat("a", 1000):           strings.Repeat("a", 1000),
+		strings.Repeat("a", 1000) + "\nend": strings.Repeat("a", 160) + "… … end",
+	} {
+		if got := Told(printed); got != want {
+			t.Errorf("%q: %q, want %q", printed, got, want)
+		}
+	}
+}

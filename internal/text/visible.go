@@ -78,16 +78,24 @@ func Ends(s string, columns int) string {
 	if whole = Visible(whole); !isCut && Columns(whole) <= columns {
 		return whole
 	}
-	end := s[max(0, len(s)-utf8.UTFMax*columns):]
-	end = Visible(strings.TrimLeftFunc(end, func(r rune) bool { return r == utf8.RuneError }))
-	for room := columns / 2; Columns(end) > room; {
-		_, rest, _, _ := uniseg.FirstGraphemeClusterInString(end, -1)
-		end = rest
-	}
+	end := fitSuffix(Visible(suffix(s, utf8.UTFMax*columns)), columns/2)
 	if _, words, ok := strings.Cut(end, " "); ok {
 		end = words
 	}
 	return Fit(whole, columns-columns/2-1) + " " + end
+}
+
+// suffix returns at most the last most bytes of s, without splitting a character.
+func suffix(s string, most int) string {
+	return strings.TrimLeftFunc(s[max(0, len(s)-most):], func(r rune) bool { return r == utf8.RuneError })
+}
+
+// fitSuffix returns the end of s that fits in columns columns.
+func fitSuffix(s string, columns int) string {
+	for Columns(s) > columns {
+		_, s, _, _ = uniseg.FirstGraphemeClusterInString(s, -1)
+	}
+	return s
 }
 
 // Lines returns the beginning of s in the form of [VisibleLines], in at most most bytes,
@@ -156,4 +164,13 @@ func Fit(s string, columns int) string {
 		fits.WriteString(cluster)
 	}
 	return fits.String() + Ellipsis
+}
+
+// FitEnds returns s in at most head+tail columns: if it is longer, as much of its beginning as fits in head
+// columns with an [Ellipsis], and of its end as fits in tail.
+func FitEnds(s string, head, tail int) string {
+	if fits := Fit(s, head+tail); fits == s || tail <= 0 {
+		return fits
+	}
+	return Fit(s, head) + fitSuffix(suffix(s, utf8.UTFMax*tail), tail)
 }

@@ -67,8 +67,22 @@ func TestCut(t *testing.T) {
 			t.Errorf("%q in %d: %q", tt.text, tt.columns, got)
 		}
 	}
-	if got := Fit("a"+strings.Repeat("\u0301", 10_000), 4); len(got) > 100 {
-		t.Errorf("marks without end: %d bytes", len(got))
+	for _, tt := range []struct {
+		text       string
+		head, tail int
+		want       string
+	}{
+		{"short", 3, 2, "short"}, {"too long", 3, 2, "to…ng"}, {"too long", 1, 3, "…ong"}, {"too long", 4, 0, "too…"},
+		{"too long", 4, -2, "t…"}, {"漢字漢字", 3, 3, "漢…字"}, {"漢字漢字", 0, 2, "…字"},
+	} {
+		if got := FitEnds(tt.text, tt.head, tt.tail); got != tt.want {
+			t.Errorf("%q in %d and %d: %q", tt.text, tt.head, tt.tail, got)
+		}
+	}
+	for _, got := range []string{Fit("a"+strings.Repeat("\u0301", 10_000), 4), FitEnds("a"+strings.Repeat("\u0301", 10_000), 2, 2)} {
+		if len(got) > 100 {
+			t.Errorf("marks without end: %d bytes", len(got))
+		}
 	}
 }
 

@@ -100,9 +100,9 @@ type Item struct {
 
 // Use is a model's request to use a tool.
 type Use struct {
-	ID        string          // unique in the conversation; empty if the API has none
-	Name      string          // as the agent calls the tool
-	Arguments json.RawMessage // a JSON value; if the arguments are not JSON, a string of them
+	ID        string          `json:"id,omitempty"` // unique in the conversation; empty if the API has none
+	Name      string          `json:"name"`         // as the agent calls the tool
+	Arguments json.RawMessage `json:"arguments"`    // a JSON value; if the arguments are not JSON, a string of them
 }
 
 // Result is the result of a tool's use, as the agent sends it to the model.

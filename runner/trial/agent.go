@@ -84,7 +84,8 @@ func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err 
 	defer clock.begins(s.plan.FirstEvent, s.log.acted)()
 	program, err := w.startAgent(ctx, talk)
 	if err != nil {
-		err = s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), s.sandbox.Hint(sandbox.Agent))))
+		special := hint.IfDenied(err.Error(), s.sandbox.Hint(sandbox.Agent))
+		err = s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), special)))
 		return ran, errors.Join(err, out.close())
 	}
 	ran.started = s.log.Now()
@@ -146,14 +147,15 @@ func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, stoppe
 }
 
 // exited returns the error for an exit with a nonzero code. It adds a hint if a custom command
-// wrote nothing to stdout, since it may have failed to start.
+// wrote nothing to stdout, since it may have failed to start. The files of its outputs must be closed.
 func (w *agentWork) exited(code int) error {
 	err := fmt.Errorf("the agent exited with code %d", code)
 	if adapted := w.stage.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[code] != "" {
 		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[code])
 	}
 	if len(w.stage.plan.Agent.Command) > 0 && w.out.stdout.kept.Size() == 0 {
-		return hint.Add(err, w.stage.sandbox.Hint(sandbox.Agent))
+		said := evidence.Dir(w.stage.log.Dir()).StderrEnds()
+		return hint.Add(err, hint.IfDenied(said, w.stage.sandbox.Hint(sandbox.Agent)))
 	}
 	return err
 }

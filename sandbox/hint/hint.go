@@ -13,7 +13,7 @@ type hint struct {
 	on    *regexp.Regexp // matches the output of programs
 	text  string         // SERVER stands for the server's name, $1 for the first matched group, and $VARIABLES for the variables in the matched line
 	where where
-	weak  bool // only used if the sandbox has no hint of its own
+	weak  bool // not used if the sandbox has a hint of its own
 }
 
 // where is where a hint applies.
@@ -40,6 +40,18 @@ const missingProgram = `spawn(?:Sync)? ([\w./+-]+) ENOENT|(?m:^(?:\S*sh: )?(?:\d
 // otherBase is the advice for a base image that lacks a program.
 const otherBase = ": build on one that has it, by a Dockerfile, or for packages by config.isolation.npm_image or pypi_image"
 
+// denied matches what programs print that may not do or write something.
+var denied = re(`(?i)read-only file system|permission denied|operation not permitted|must be run as root|not writable|\bE(?:ROFS|ACCES|PERM)\b`)
+
+// IfDenied returns the hint of a sandbox on the user and the files of a container if a program there, which
+// printed said, failed for one of them.
+func IfDenied(said, special string) string {
+	if !denied.MatchString(said) {
+		return ""
+	}
+	return special
+}
+
 // hints are tried in order; the first one that matches is used.
 var hints = []hint{
 	{re(`\bmcp-remote\b`), "mcp-remote only forwards to a remote server: give SERVER that server's url and headers instead of a command", anywhere, false},
@@ -65,7 +77,7 @@ var hints = []hint{
 	{re(`(?i)javascript heap out of memory|MemoryError|out of memory|ENOMEM`), "SERVER ran out of memory: set a larger memory", anywhere, false},
 	{re(`(?i)no space left on device|ENOSPC`), "SERVER wrote more than its sandbox takes: set a larger disk", contained, false},
 	{re(`(?:EROFS: read-only file system|EACCES: permission denied), \w+ '([^'\n]+)'|(?i:read-only file system|permission denied): '([^'\n]+)'|'([^'\n]+)': (?:Read-only file system|Permission denied)|\w+ (/\S+): (?:read-only file system|permission denied)`), "SERVER may not write $1: name a directory for it under writable", contained, true},
-	{re(`(?i)read-only file system|permission denied|operation not permitted|must be run as root`), "SERVER does what its user may not: set user to the one that its image is made for, and writable to the directories that it writes to", contained, true},
+	{denied, "SERVER does what its user may not: set user to the one that its image is made for, and writable to the directories that it writes to", contained, true},
 	{re(variable + `[^\n]{0,80}(?i:require|must|not set|not found|missing|undefined|not provided|not configured|not defined|empty|unset|needed)`), "SERVER asks for $VARIABLES: set those that it needs with env or secrets", anywhere, false},
 	{re(`(?i:missing|pass|provide|set|require[sd]?|specify|define|need|export|no|without|find)\b[^\n]{0,80}?` + variable), "SERVER asks for $VARIABLES: set those that it needs with env or secrets", anywhere, false},
 	{re(`(?i)(?:api[ _-]?key|token|credentials?|password|secret)s?\b[^\n]{0,60}(?:require|must|missing|not (?:set|provided|found|configured|given)|invalid|needed)|(?:missing|no|provide|requires?|specify|need|without|invalid)\b[^\n]{0,60}(?:api[ _-]?key|token|credentials?|password)|\b(?:401|unauthori[sz]ed)\b`), "SERVER needs a credential: give it one with secrets, under the name in its documentation", anywhere, false},
@@ -90,8 +102,9 @@ var hints = []hint{
 func re(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
 
 // OnServer returns the hint for a server given its output, including its command and error, or
-// "". special is the sandbox's own hint on the container.
+// "". special is the sandbox's own hint on the container, for [IfDenied].
 func OnServer(name, said, special string, isContained bool) string {
+	special = IfDenied(said, special)
 	for _, h := range hints {
 		if h.where == building || h.where == contained && !isContained || h.where == local && isContained || h.weak && special != "" {
 			continue

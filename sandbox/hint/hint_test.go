@@ -78,9 +78,16 @@ func TestHints(t *testing.T) {
 			t.Errorf("on this machine: %q\n got %q\nwant %q", test.printed, got, test.local)
 		}
 	}
-	for _, printed := range []string{"all is lost", "mkdir: cannot create directory '/var/lib/app': Read-only file system", "exited with code 1 before it answered"} {
-		if got := OnServer("s", printed, special, true); got != special {
-			t.Errorf("%q: got %q", printed, got)
+	for printed, want := range map[string]string{
+		"all is lost":                           "",
+		"exited with code 1 before it answered": "s printed nothing: check command and args",
+		"sleep: invalid time interval 'x'\nTry 'sleep --help' for more information.": "",
+		"mkdir: cannot create directory '/var/lib/app': Read-only file system":       special,
+		"setpriv: setresuid failed: Operation not permitted":                         special,
+		"the directory /data is not writable":                                        special,
+	} {
+		if got := OnServer("s", printed, special, true); got != want {
+			t.Errorf("%q: got %q, want %q", printed, got, want)
 		}
 	}
 	if got := OnServer("s", "exited with code 0 before it answered", special, true); !strings.Contains(got, "must run until its stdin is closed") {

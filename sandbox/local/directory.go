@@ -203,9 +203,9 @@ func (d *runDir) reopen(dir string) {
 
 // Garbage is what gc removed of dead runs.
 type Garbage struct {
-	Runs      []string // ids of dead runs
-	Live      []string // ids of live runs, which were not touched
-	Processes int      // processes that had outlived their run
+	Runs      []string `json:"runs"`      // ids of dead runs
+	Live      []string `json:"live"`      // ids of live runs, which were not touched
+	Processes int      `json:"processes"` // that had outlived their run
 }
 
 // GC kills the processes of dead runs and removes their directories below temp, see [Options].

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/schemas"
 )
 
 // hostile are texts that try to be more than a string of YAML.
@@ -172,6 +174,23 @@ func listed(tools ...string) catalog.Catalog {
 		l.Entries = append(l.Entries, catalog.NewEntry(catalog.Tools, json.RawMessage(raw)))
 	}
 	return catalog.Catalog{Lists: []catalog.List{l}}
+}
+
+// TestEditorsFindSchemas holds the first lines of what is written, by which editors find schemas, to the
+// schemas' own addresses.
+func TestEditorsFindSchemas(t *testing.T) {
+	for name, schema := range map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task(), "newtask": schemas.Task()} {
+		var at struct {
+			ID string `json:"$id"`
+		}
+		data, err := templates.ReadFile("templates/" + name + ".yaml")
+		if err = errors.Join(err, json.Unmarshal(schema, &at)); err != nil {
+			t.Fatal(err)
+		}
+		if line, _, _ := strings.Cut(string(data), "\n"); line != "# yaml-language-server: $schema="+at.ID {
+			t.Errorf("%s.yaml begins with %q, and its schema is at %s", name, line, at.ID)
+		}
+	}
 }
 
 func TestTries(t *testing.T) {
