@@ -183,7 +183,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run --isolate=maybe", `invalid value "maybe" for --isolate: must be true or false`},
 		{"inspect --for soon", `invalid value "soon" for --for: must be a time, such as 10s`},
 		{"run --context-dir nowhere", "--context-dir: there is no directory nowhere"}, {"lock --context-dir flags_test.go x.yaml", "there is no directory flags_test.go"},
-		{"gate a", "gate compares two runs: say which one a must not be worse than"},
+		{"gate a b", "gate takes one run, and with --against the run to compare it with"}, {"gate a", "say which one a must not be worse than, as in waza gate a --against RUN"},
 		{"inspect --isolate flags_test.go", "flags_test.go is not a client's configuration file with servers, which is JSON; to name a command, write it after --"},
 		{"run --session-dir flags_test.go x.yaml", "--session-dir: flags_test.go is not a directory"}, {"run --output-dir flags_test.go/x x.yaml", "--output-dir: flags_test.go/x is not a directory"},
 		{"run testdata", "directory testdata has no eval"},

@@ -50,19 +50,20 @@ func TestProbeFails(t *testing.T) {
 	tests := map[string]struct {
 		launch transport.Launcher
 		class  error
+		start  time.Duration
 		exit   *process.Exit
 		says   string
 	}{
-		"broken": {launching(t, "broken"), client.ErrExited, &process.Exit{Code: 7}, "cannot open database"},
-		"deaf":   {launching(t, "deaf"), client.ErrNoAnswer, nil, "startup_timeout is 2s"},
+		"broken": {launching(t, "broken"), client.ErrExited, time.Minute, &process.Exit{Code: 7}, "cannot open database"},
+		"deaf":   {launching(t, "deaf"), client.ErrNoAnswer, 2 * time.Second, nil, "startup_timeout is 2s"},
 		"absent": {func(context.Context) (process.Process, error) {
 			return nil, errors.New("no such file")
-		}, client.ErrNotStarted, nil, "no such file"},
+		}, client.ErrNotStarted, time.Minute, nil, "no such file"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var stderr lockedBuffer
-			_, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr}), nil, false)
+			_, _, err := client.Probe(t.Context(), newRecorder(), owned(t, newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: tt.start, Stderr: &stderr}), nil, false)
 			var failed *client.Error
 			if !errors.As(err, &failed) || !errors.Is(err, tt.class) {
 				t.Fatalf("error: %v", err)
