@@ -35,6 +35,7 @@ func pages(t *testing.T) []page {
 		{path: "troubleshooting.md"},
 	}
 	known := map[string]page{
+		"howto/ci-without-keys.md":  {engine: true},
 		"howto/debug-a-trial.md":    {runs: map[string]string{".waza/runs/20261124-091502-narration-5b3ea0": "narration"}},
 		"howto/prompt-injection.md": {runs: map[string]string{"calm": "injection-none", "gullible": "injection-gullible", "careful": "injection-careful"}},
 	}
