@@ -67,7 +67,7 @@ func TestFaults_InterruptedOfSeveralWithoutIsolation(t *testing.T) {
 		said string
 	}{
 		{"evals", nil, "waza: interrupted before eval 2 of 3 began\n"},
-		{"agents", []string{"evals/a/eval.yaml", "--model", "small,large"}, "interrupted before it began"},
+		{"agents", []string{"evals/a/eval.yaml", "--executor", "script,mock"}, "interrupted before it began"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
