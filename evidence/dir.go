@@ -233,7 +233,7 @@ func (d Dir) Explained(v Verdicts) Verdicts {
 	if v.Reason != ReasonExitCode && v.Reason != ReasonSignal {
 		return v
 	}
-	if said := text.Told(d.StderrEnds()); said != "" {
+	if said := text.Gist(d.StderrEnds()); said != "" {
 		first, rest, _ := strings.Cut(v.Message, "\n")
 		v.Message = strings.TrimSuffix(first+": "+said+"\n"+rest, "\n")
 	}

@@ -145,8 +145,8 @@ func CheckPlain(dir string) error {
 // isHollow reports whether a file has more than 1 GiB and takes less than 1/64 of that on disk, which
 // no compression of what waza writes reaches.
 func isHollow(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && info.Size() > 1<<30 && stat.Blocks*512 < info.Size()/64
+	taken, ok := files.OnDisk(info)
+	return ok && info.Size() > 1<<30 && taken < info.Size()/64
 }
 
 // plain returns an error for anything other than a regular file or a directory.

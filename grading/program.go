@@ -139,7 +139,7 @@ func ended(a evidence.ProgramAnswer, seconds int) string {
 func spoken(a evidence.ProgramAnswer) string {
 	var said string
 	for _, stream := range []struct{ name, text string }{
-		{"stdout", strings.TrimSpace(shorten(a.Stdout.Text))}, {"stderr", shorten(text.Told(a.Stderr.Text))},
+		{"stdout", strings.TrimSpace(shorten(a.Stdout.Text))}, {"stderr", shorten(text.Gist(a.Stderr.Text))},
 	} {
 		if stream.text != "" {
 			said += fmt.Sprintf(" Its %s: %q.", stream.name, stream.text)

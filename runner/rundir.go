@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox"
@@ -122,7 +120,7 @@ func Hold(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if errors.Is(files.Lock(file, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+	if errors.Is(files.Lock(file, false), files.ErrLocked) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, sandbox.ErrAlive), file.Close())
 	}
 	mark(file)

@@ -16,7 +16,7 @@ func refineEval(s *jsonschema.Schema) error {
 	servers := config.Properties["mcp_servers"]
 	refineServers(servers)
 	servers.AdditionalProperties.AnyOf = []*jsonschema.Schema{
-		{Required: []string{"command"}}, {Required: []string{"image"}}, {Required: []string{"url"}},
+		{Required: []string{"command"}}, {Required: []string{"image"}}, {Required: []string{"build"}}, {Required: []string{"url"}},
 	}
 	container := config.Properties["isolation"].Properties["agent"]
 	container.Properties["memory"].Pattern = mcpconfig.SizePattern

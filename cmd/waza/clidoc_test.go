@@ -18,14 +18,11 @@ import (
 
 //go:generate go test . -run ^TestReference$ -update
 
-// reference is where the reference of the commands stands.
-var reference = filepath.Join("..", "..", "docs", "cli.md")
-
-// TestReference holds docs/cli.md to the commands that it is made of.
+// TestReference holds docs/cli.md and the manual page to the commands that they are made of.
 func TestReference(t *testing.T) {
 	s, _, _ := testState()
-	got := referenceOf(s.app())
-	golden.Check(t, reference, got)
+	golden.Check(t, filepath.Join("..", "..", "docs", "cli.md"), referenceOf(s.app()))
+	golden.Check(t, filepath.Join("..", "..", "docs", "waza.1"), manualOf(s.app()))
 }
 
 // flagName is a flag as documents write it.
@@ -286,6 +283,41 @@ func inMarkdown(s string) string {
 		}
 		return "`" + what + "`"
 	})
+}
+
+// manualOf is the manual page of an app's commands, for man.
+func manualOf(app *cli.Command) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, ".TH WAZA 1\n.SH NAME\nwaza \\- %s\n.SH SYNOPSIS\nwaza COMMAND [OPTIONS] [ARGUMENTS]\n.SH COMMANDS\n", inRoff(app.Usage))
+	for _, c := range commands(app.Commands, "") {
+		fmt.Fprintf(&out, ".SS %s\n%s.\n", inRoff(strings.Join(slices.DeleteFunc([]string{"waza " + c.name, options(c), c.ArgsUsage}, isEmpty), " ")), inRoff(c.Usage))
+		if c.Description != "" {
+			fmt.Fprintf(&out, ".PP\n%s\n", inRoff(c.Description))
+		}
+		for _, flag := range c.Flags {
+			cells := strings.Split(strings.Trim(row(flag), "| \n"), " | ")
+			text := cells[1]
+			if len(cells) > 2 {
+				text += " (default: " + cells[2] + ")"
+			}
+			fmt.Fprintf(&out, ".TP\n%s\n%s\n", inRoff(plain(cells[0])), inRoff(plain(text)))
+		}
+	}
+	return out.String()
+}
+
+// pageLink is a link in Markdown.
+var pageLink = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+
+// plain is Markdown as text.
+func plain(markdown string) string {
+	return strings.NewReplacer("`", "", "&lt;", "<", `\|`, "|", `\*`, "*").Replace(pageLink.ReplaceAllString(markdown, "$1"))
+}
+
+// inRoff is text in roff, which takes lines that begin with a dot or a quote for requests.
+func inRoff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n\n", "\n.PP\n\\&", "\n", "\n\\&").Replace(s)
+	return `\&` + s
 }
 
 func sentence(s string) string { return strings.ToUpper(s[:1]) + inMarkdown(s[1:]) }

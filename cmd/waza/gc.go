@@ -52,7 +52,7 @@ func collectGarbage(ctx context.Context, s *state, f format) error {
 	machine.Runs, machine.Live = listed(machine.Runs), listed(machine.Live)
 	removed.Machine = &machine
 	if f == formatDefault {
-		s.printLocalGarbage(machine)
+		printLocalGarbage(s, machine)
 	}
 	if localErr != nil {
 		s.printError(localErr)
@@ -63,7 +63,7 @@ func collectGarbage(ctx context.Context, s *state, f format) error {
 	case err != nil:
 		err = &exitError{exitInfra, fmt.Errorf("cannot clean up the engine: %w", err)}
 	case f == formatDefault:
-		s.printEngineGarbage(engine)
+		printEngineGarbage(s, engine)
 	default:
 		engine.Runs, engine.Live = listed(engine.Runs), listed(engine.Live)
 		removed.Engine = &engine
@@ -77,7 +77,7 @@ func collectGarbage(ctx context.Context, s *state, f format) error {
 // listed returns names as a list that is [] in JSON without any.
 func listed(names []string) []string { return append([]string{}, names...) }
 
-func (s *state) printLocalGarbage(g local.Garbage) {
+func printLocalGarbage(s *state, g local.Garbage) {
 	if len(g.Runs) == 0 {
 		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %s\n", text.Count(len(g.Live), "live run"))
 		return
@@ -86,7 +86,7 @@ func (s *state) printLocalGarbage(g local.Garbage) {
 		text.Count(g.Processes, "program"), text.Count(len(g.Runs), "dead run"), text.Count(len(g.Live), "live run"))
 }
 
-func (s *state) printEngineGarbage(g containers.Garbage) {
+func printEngineGarbage(s *state, g containers.Garbage) {
 	if g.Guests > 0 {
 		fmt.Fprintf(s.stdout, "removed %s of old builds\n", text.Count(g.Guests, "guest image"))
 	}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v3"
 
@@ -92,7 +91,7 @@ func handOver(s *state) error {
 	if theirs := strings.TrimSpace(strings.TrimPrefix(string(said), "waza ")); err != nil || theirs != s.version {
 		return usage("%s is of version %s and this is %s; %s", path, cmp.Or(theirs, "unknown"), s.version, get)
 	}
-	if err := syscall.Exec(path, append([]string{clusterExecutable}, s.args[1:]...), os.Environ()); err != nil {
+	if err := become(path, append([]string{clusterExecutable}, s.args[1:]...)); err != nil {
 		return errors.Join(fmt.Errorf("start %s", path), err)
 	}
 	return nil

@@ -22,6 +22,10 @@ var (
 	ErrTooLarge = errors.New("is larger")
 	// ErrNotRegular is wrapped by errors about pipes, sockets and devices.
 	ErrNotRegular = errors.New("is not a regular file")
+	// ErrLocked is returned by [Lock] if another process has the lock.
+	ErrLocked = errors.New("another process has the lock")
+	// ErrNoLocks is returned by [Lock] on systems where directories cannot be locked.
+	ErrNoLocks = errors.New("directories cannot be locked on this system")
 )
 
 // Open opens a regular file for reading, or says what else the path is. It never waits: opening a pipe

@@ -158,7 +158,7 @@ func only(file *os.File) error {
 	if !info.Mode().IsRegular() {
 		return ErrNotRegular
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
+	if isHardLink(info) {
 		return errors.New("it is a hard link, and what it leads to would change too")
 	}
 	return nil

@@ -7,16 +7,14 @@ import (
 	"errors"
 	"io"
 	"os/exec"
-	"syscall"
 	"time"
 )
 
 // Own runs a command in its own process group, which is killed as a whole when the
-// command's context ends. It waits at most grace for output that something outside the
-// group still holds open.
+// command's context ends; without process groups, the command alone is. It waits at most grace
+// for output that something outside the group still holds open.
 func Own(cmd *exec.Cmd, grace time.Duration) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	own(cmd)
 	cmd.WaitDelay = grace
 }
 

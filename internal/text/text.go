@@ -135,26 +135,26 @@ func Telling(printed string) (line string) {
 	return line
 }
 
-// Told returns on one line what a program printed before it failed: its first line, the one of [Telling], and
+// Gist returns on one line what a program printed before it failed: its first line, the one of [Telling], and
 // its last line, each shortened if there are several.
-func Told(printed string) string {
+func Gist(printed string) string {
 	const most = 160 // bytes of each
 	lines := strings.FieldsFunc(printed, func(r rune) bool { return r == '\n' || r == '\r' })
 	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
 	if len(lines) == 0 {
 		return ""
 	}
-	told := []string{lines[0], Telling(strings.Join(lines, "\n")), lines[len(lines)-1]}
-	for i, line := range told {
-		told[i] = strings.TrimSpace(line)
+	picked := []string{lines[0], Telling(strings.Join(lines, "\n")), lines[len(lines)-1]}
+	for i, line := range picked {
+		picked[i] = strings.TrimSpace(line)
 	}
-	if told = slices.Compact(told); len(told) == 1 {
-		return told[0]
+	if picked = slices.Compact(picked); len(picked) == 1 {
+		return picked[0]
 	}
-	for i, line := range told {
-		told[i] = Shorten(line, most)
+	for i, line := range picked {
+		picked[i] = Shorten(line, most)
 	}
-	return strings.Join(told, " "+Ellipsis+" ")
+	return strings.Join(picked, " "+Ellipsis+" ")
 }
 
 // ShellWord quotes s as a single shell word if necessary.

@@ -86,7 +86,7 @@ func FuzzShellWords(f *testing.F) {
 	})
 }
 
-func TestTold(t *testing.T) {
+func TestGist(t *testing.T) {
 	for printed, want := range map[string]string{
 		"": "", " \n\r\n": "", "one\n": "one", "one\r\n two \r\n": "one … two", "10 %\r100 %": "10 % … 100 %",
 		"sleep: invalid time interval 'x'\nTry 'sleep --help' for more information.\n":                "sleep: invalid time interval 'x' … Try 'sleep --help' for more information.",
@@ -95,7 +95,7 @@ func TestTold(t *testing.T) {
 		strings.Repeat("a", 1000):           strings.Repeat("a", 1000),
 		strings.Repeat("a", 1000) + "\nend": strings.Repeat("a", 160) + "… … end",
 	} {
-		if got := Told(printed); got != want {
+		if got := Gist(printed); got != want {
 			t.Errorf("%q: %q, want %q", printed, got, want)
 		}
 	}

@@ -7,9 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/tree"
@@ -39,8 +36,7 @@ func ownBase(base string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || !info.IsDir() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
+		if !info.IsDir() || !files.IsPrivate(info) {
 			return "", fmt.Errorf("%s is not a directory of this user's alone; remove it, or set TMPDIR to another place", base)
 		}
 		found, err := filepath.EvalSymlinks(base)
@@ -72,7 +68,7 @@ func makeRunDir(base, run string) (*runDir, error) {
 		}
 		d := &runDir{base: found, path: filepath.Join(found, run)}
 		if err = os.Mkdir(d.path, 0o700); err == nil {
-			d.lock, err = lockDir(d.path, unix.LOCK_EX)
+			d.lock, err = lockDir(d.path, true)
 			if err == nil {
 				return d, nil
 			}
@@ -84,22 +80,28 @@ func makeRunDir(base, run string) (*runDir, error) {
 	}
 }
 
-// findRunDir locks the directory of a run that may be dead. The error is unix.EWOULDBLOCK if the run
-// is alive.
+// findRunDir locks the directory of a run that may be dead. The error is files.ErrLocked if the run
+// is alive, and also if that is not known.
 func findRunDir(base, run string) (_ *runDir, err error) {
 	d := &runDir{base: base, path: filepath.Join(base, run)}
-	d.lock, err = lockDir(d.path, unix.LOCK_EX|unix.LOCK_NB)
+	d.lock, err = lockDir(d.path, false)
 	return d, err
 }
 
 // lockDir locks a directory. Child processes do not inherit the lock. The error is fs.ErrNotExist
-// if the directory was removed before it was locked.
-func lockDir(path string, how int) (*os.File, error) {
+// if the directory was removed before it was locked. Where directories cannot be locked, who waits gets
+// the directory, and others files.ErrLocked.
+func lockDir(path string, wait bool) (*os.File, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	if err = files.Lock(file, how); err == nil {
+	if err = files.Lock(file, wait); errors.Is(err, files.ErrNoLocks) {
+		if err = nil; !wait {
+			err = files.ErrLocked
+		}
+	}
+	if err == nil {
 		var ours, there os.FileInfo
 		if ours, err = file.Stat(); err == nil {
 			there, err = os.Lstat(path)
@@ -230,7 +232,7 @@ func GC(temp string) (Garbage, error) {
 		}
 		d, err := findRunDir(base, entry.Name())
 		switch {
-		case errors.Is(err, unix.EWOULDBLOCK):
+		case errors.Is(err, files.ErrLocked):
 			g.Live = append(g.Live, entry.Name())
 		case errors.Is(err, fs.ErrNotExist): // its run or another gc has removed it
 		case err != nil:
@@ -258,7 +260,7 @@ func Sweep(temp, run string) error {
 	}
 	d, err := findRunDir(base, run)
 	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
+	case errors.Is(err, files.ErrLocked):
 		return fmt.Errorf("%w: it holds %s", sandbox.ErrAlive, d.path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // removed by a concurrent gc

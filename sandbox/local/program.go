@@ -31,6 +31,7 @@ const (
 // program is a running program, the leader of its process group. It implements process.Process.
 type program struct {
 	proc   *os.Process
+	group  group
 	stdin  *os.File
 	stdout *output
 	stderr *output
@@ -63,6 +64,7 @@ func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessS
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", spec.Args[0], err), pipes.CloseOurs())
 	}
+	p.group = groupOf(p.proc)
 	go p.waitExit(ended)
 	return p, nil
 }
@@ -87,7 +89,7 @@ func (p *program) collect() (state *os.ProcessState, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = syscall.Kill(-p.proc.Pid, syscall.SIGKILL)
+	p.group.end()
 	if waited {
 		state, err = p.proc.Wait()
 	}
@@ -122,15 +124,7 @@ func (p *program) Signal(signal process.Signal) error {
 	if p.reaped {
 		return nil
 	}
-	return ignoreGone(syscall.Kill(-p.proc.Pid, number))
-}
-
-// ignoreGone ignores the error if a process does not exist.
-func ignoreGone(err error) error {
-	if errors.Is(err, syscall.ESRCH) {
-		return nil
-	}
-	return err
+	return p.group.signal(number)
 }
 
 // Wait implements process.Process.
@@ -201,7 +195,7 @@ func isMarked(environ, mark string) bool {
 }
 
 // isPath reports whether a command is a path and not looked up in PATH.
-func isPath(command string) bool { return strings.Contains(command, "/") }
+func isPath(command string) bool { return strings.ContainsAny(command, "/"+string(filepath.Separator)) }
 
 // lookPath finds a program like execvp(3), with the PATH and working directory of the program.
 func lookPath(name string, env []string, dir string) (string, error) {
@@ -259,7 +253,7 @@ func (o *output) rest(p []byte) (n int, err error) {
 	p = p[:min(len(p), o.tail)]
 	readErr := raw.Read(func(fd uintptr) bool {
 		for {
-			if n, err = syscall.Read(int(fd), p); err != syscall.EINTR {
+			if n, err = read(fd, p); err != syscall.EINTR {
 				return true
 			}
 		}

@@ -1,9 +1,11 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -64,8 +66,10 @@ func Find(name string, env []string, dir string) (path, search string) {
 		if !filepath.IsAbs(d) {
 			d = filepath.Join(dir, d)
 		}
-		if path := filepath.Join(d, name); IsExecutable(path) {
-			return path, search
+		for _, ending := range endings(env) {
+			if path := filepath.Join(d, name+ending); IsExecutable(path) {
+				return path, search
+			}
 		}
 	}
 	return "", search
@@ -74,5 +78,14 @@ func Find(name string, env []string, dir string) (path, search string) {
 // IsExecutable reports whether path is an executable file.
 func IsExecutable(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+	return err == nil && info.Mode().IsRegular() && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows")
+}
+
+// endings returns what a name may lack of the program's file.
+func endings(env []string) []string {
+	if runtime.GOOS != "windows" {
+		return []string{""}
+	}
+	known, _ := LookupEnv(env, "PATHEXT")
+	return append([]string{""}, strings.Split(strings.ToLower(cmp.Or(known, ".com;.exe;.bat;.cmd")), ";")...)
 }
