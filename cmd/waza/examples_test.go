@@ -120,8 +120,7 @@ func checkReplay(t *testing.T, p *project, trials, exit int) {
 			if diff := cmp.Diff(p.callsOf("run", trial), p.callsOf(run, trial)); diff != "" {
 				t.Errorf("calls of %s, %s (-live +played):\n%s", trial, run, diff)
 			}
-			verdicts := filepath.Join("trials", trial, evidence.VerdictsFile)
-			if diff := cmp.Diff(p.read("run", verdicts), p.read(run, verdicts)); diff != "" {
+			if diff := cmp.Diff(p.verdictsOf("run", trial), p.verdictsOf(run, trial)); diff != "" {
 				t.Errorf("verdicts of %s, %s (-live +played):\n%s", trial, run, diff)
 			}
 		}
