@@ -82,19 +82,19 @@ func TestInspect(t *testing.T) {
 // A server that does not answer is told of, with what there is of it.
 func TestInspectFails(t *testing.T) {
 	backend := &fakeBackend{programs: map[string]program{"l": {run: func(p *fakeProcess) int {
-		_, _ = p.err.Write([]byte("no database\n"))
+		_, _ = p.err.Write([]byte("no database: permission denied\n"))
 		return 3
 	}}}, advice: map[string]string{"l": "give it one"}}
 	found, err := inspectFake(t, backend, t.TempDir(), "very secret")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"exited with code 3", "no database", "give it one"} {
+	for _, want := range []string{"exited with code 3", "no database: permission denied", "give it one"} {
 		if !strings.Contains(found.Failed, want) {
 			t.Errorf("%q lacks %q", found.Failed, want)
 		}
 	}
-	if found.Stderr != "no database\n" {
+	if found.Stderr != "no database: permission denied\n" {
 		t.Errorf("stderr %q", found.Stderr)
 	}
 }

@@ -208,16 +208,19 @@ func TestInfraBeforeTheAgent(t *testing.T) {
 	}
 }
 
-// What a sandbox knows of a container is said where a program does not come up in it,
+// What a sandbox knows of a container is said where a program does not come up in it for what it may not do,
 // and not where it came up and answered wrongly.
 func TestAdvice(t *testing.T) {
-	deaf := program{run: func(*fakeProcess) int { return 1 }}
+	ends := func(said string) program {
+		return program{run: func(p *fakeProcess) int { io.WriteString(p.err, said); return 1 }}
+	}
 	for name, test := range map[string]struct {
 		server  program
 		act     string
 		advised bool
 	}{
-		"exits":                       {deaf, "", true},
+		"exits":                       {ends("mkdir: Read-only file system\n"), "", true},
+		"exits for something else":    {ends("no such option\n"), "", false},
 		"does not start":              {program{}, "start stock", true},
 		"agent cannot start":          {program{}, "start agent", true},
 		"never answers":               {lasts(), "", false},
@@ -230,7 +233,7 @@ func TestAdvice(t *testing.T) {
 				if test.server.run != nil {
 					b.programs["stock"] = test.server
 				}
-				b.on[test.act] = fails(errors.New("broken"))
+				b.on[test.act] = fails(errors.New("permission denied"))
 				r := runOne(t, b, testTrial(1), options(t))
 				if got := strings.HasSuffix(r.Verdicts.Message, "\nhint: it has no roof"); got != test.advised || r.Verdicts.Class.OfAgent() {
 					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
@@ -240,19 +243,19 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// An agent that ended without a word may never have come up; one that spoke has.
+// An agent that ends for what it may not do gets what its sandbox knows of its container.
 func TestAdviceForTheAgent(t *testing.T) {
 	for name, test := range map[string]struct {
 		says    string
 		advised bool
-	}{"silent": {"", true}, "speaking": {"no luck\n", false}} {
+	}{"silent": {"", false}, "denied": {"mkdir: Permission denied\n", true}, "at a loss": {"no luck\n", false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
 				b.advice = map[string]string{sandbox.Agent: "it has no roof"}
-				b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.says); return 1 }}
+				b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int { io.WriteString(p.err, test.says); return 1 }}
 				r := runOne(t, b, testTrial(1), options(t))
-				if got := strings.Contains(r.Verdicts.Message, "code 1\nhint: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
+				if got := strings.Contains(r.Verdicts.Message, "\nhint: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
 					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
 				}
 			})
