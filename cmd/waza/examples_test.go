@@ -91,8 +91,8 @@ func (e example) run(t *testing.T, waza, network string) {
 	checkGuest(t, p)
 	checkFrames(t, p, e.trials)
 	e.explore(t, p)
-	checkRegrade(t, p, e.trials, e.exit)
 	checkReplay(t, p, e.trials, e.exit)
+	checkRegrade(t, p, e.trials, e.exit)
 }
 
 // checkReplay checks that a cassette of the run plays it in containers, and without isolation, variables and any network
