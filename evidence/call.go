@@ -55,6 +55,7 @@ type Call struct {
 	End           time.Time       `json:"end,omitzero"`
 	RequestFrame  int64           `json:"request_frame"`
 	ResponseFrame int64           `json:"response_frame,omitempty"`
+	Fault         FaultKind       `json:"fault,omitempty"`  // that waza made of the call
 	Rounds        int             `json:"rounds,omitempty"` // input_required rounds, 2026-07-28
 	Notes         []string        `json:"notes,omitempty"`  // irregularities such as duplicate keys or late replies
 

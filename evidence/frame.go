@@ -75,6 +75,8 @@ type Frame struct {
 	// Spans are the replaced spans in Raw. Frames of older runs have none.
 	Spans     []secret.Span `json:"spans,omitempty"`
 	Synthetic Synthetic     `json:"synthetic,omitempty"`
+	// Fault is the fault that waza made of the request in the frame, or of its answer.
+	Fault FaultKind `json:"fault,omitempty"`
 	// Played reports that the server's answer is not its own, but from a cassette or mcp_mocks.
 	Played bool `json:"played,omitempty"`
 	// Sender is who opened the conversation; see [Frame.OfAgent].

@@ -43,6 +43,7 @@ type ModelCall struct {
 	Cost          *float64       `json:"cost,omitempty"` // US dollars; nil if the model's price is unknown
 	Outcome       string         `json:"outcome"`
 	Played        bool           `json:"played,omitempty"` // the answer was one of a record, not the provider's
+	Fault         FaultKind      `json:"fault,omitempty"`  // that waza made of the call
 	Error         string         `json:"error,omitempty"`
 	Truncated     int64          `json:"truncated,omitempty"` // bytes of the response that were dropped
 	Redacted      int            `json:"redacted,omitempty"`  // number of secrets replaced

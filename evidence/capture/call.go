@@ -77,7 +77,7 @@ func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 		k = &call{method: m.Method, Call: evidence.Call{
 			Server: f.Server, Conn: f.Conn, ID: bytes.Clone(m.ID.Raw),
 			Tool: jsontext.Text(params[nameKey(m.Method)]), Arguments: bytes.Clone(arguments(params)),
-			Start: f.Time, RequestFrame: f.Seq, Marks: secret.Within(f.Raw, f.Spans, "params", "arguments"),
+			Start: f.Time, RequestFrame: f.Seq, Fault: f.Fault, Marks: secret.Within(f.Raw, f.Spans, "params", "arguments"),
 		}}
 		_, k.asTask = params["task"]
 		k.named = namedUse(params)
