@@ -87,7 +87,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		networks: networks{e, o.Run, newSubnetPool()}, leftovers: leftovers{engine: e, run: o.Run, trials: map[string]func(){}},
 		dirs: guests.NewPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
 	}
-	if err := b.open(ctx, o); err != nil {
+	if err := b.connect(ctx, o); err != nil {
 		if ctx.Err() != nil { // report the interrupt, not the request that it canceled
 			err = context.Cause(ctx)
 		}
@@ -97,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	return b, nil
 }
 
-func (b *Backend) open(ctx context.Context, o Options) (err error) {
+func (b *Backend) connect(ctx context.Context, o Options) (err error) {
 	if o.Guest == "" {
 		b.images.program, err = guestProgram(b.engine.arch(), o.Digest)
 	} else {

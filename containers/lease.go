@@ -70,7 +70,7 @@ func (l *lease) hold(ctx context.Context) (*heldLease, error) {
 			return nil, fmt.Errorf("lease: %w", err)
 		}
 	}
-	started, err := l.take(ctx)
+	started, err := l.startContainer(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", err)
 	}
@@ -86,8 +86,8 @@ func (l *lease) hold(ctx context.Context) (*heldLease, error) {
 	return l.held, nil
 }
 
-// take starts the lease's container.
-func (l *lease) take(ctx context.Context) (*startedContainer, error) {
+// startContainer starts the lease's container.
+func (l *lease) startContainer(ctx context.Context) (*startedContainer, error) {
 	c := planOwn(l.run, roleLease, sandbox.Container{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, l.guest, userRangeOf(l.engine.info))
 	c.conf.NetworkDisabled = true
 	c.host.SecurityOpt = append(c.host.SecurityOpt, "label=level:s0") // with SELinux, all containers can read the files that it writes

@@ -48,7 +48,7 @@ const (
 func startWatch(e *engine) *watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch{engine: e, stop: cancel, containers: map[string]*containerEvents{}, networks: map[string]func(){}}
-	stream := w.open(ctx, e.info.SystemTime)
+	stream := w.requestEvents(ctx, e.info.SystemTime)
 	w.ended.Go(func() { w.read(ctx, stream) })
 	return w
 }
@@ -64,8 +64,8 @@ type eventStream struct {
 	since    string
 }
 
-// open requests all events since a time of the engine's clock.
-func (w *watch) open(ctx context.Context, since string) eventStream {
+// requestEvents requests all events since a time of the engine's clock.
+func (w *watch) requestEvents(ctx context.Context, since string) eventStream {
 	args := client.Filters{}.Add("type", string(events.ContainerEventType), string(events.NetworkEventType))
 	for _, action := range []events.Action{events.ActionKill, events.ActionPause, events.ActionUnPause, events.ActionOOM, events.ActionDie, events.ActionDisconnect, events.ActionDestroy} {
 		args.Add("event", string(action))
@@ -80,17 +80,17 @@ func (w *watch) read(ctx context.Context, s eventStream) {
 		select {
 		case m := <-s.messages:
 			s.since, pause = fmt.Sprintf("%d.%09d", m.TimeNano/1e9, m.TimeNano%1e9), firstPause
-			w.take(ctx, m)
+			w.handleEvent(ctx, m)
 		case <-s.errs:
 			if retry.Sleep(ctx, pause) != nil {
 				return
 			}
-			s, pause = w.open(ctx, s.since), min(2*pause, lastPause)
+			s, pause = w.requestEvents(ctx, s.since), min(2*pause, lastPause)
 		}
 	}
 }
 
-func (w *watch) take(ctx context.Context, m events.Message) {
+func (w *watch) handleEvent(ctx context.Context, m events.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m.Type == events.NetworkEventType {

@@ -125,13 +125,13 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		queue: newQueue(o.Say), room: newRoom(), live: map[*trialSandbox]bool{}, users: usersFor(o.Run, o.Images.FirstUser),
 	}
 	b.policy = &policy{cut: b.cut}
-	if err := b.open(ctx, o); err != nil {
+	if err := b.connect(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
 	return b, nil
 }
 
-func (b *Backend) open(ctx context.Context, o Options) error {
+func (b *Backend) connect(ctx context.Context, o Options) error {
 	version, err := b.client.Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("the cluster at %s does not answer: %w", b.rest.Host, err)
@@ -207,7 +207,7 @@ func (b *Backend) Open(ctx context.Context, t *sandbox.Spec, observe func(eviden
 	if t.Probe { // those of a certificate are not closed for others
 		return open(true)
 	}
-	return b.room.open(ctx, b, open)
+	return b.room.openSandbox(ctx, b, open)
 }
 
 func (b *Backend) openPods(ctx context.Context, t *sandbox.Spec, observe func(evidence.Event), room *share) (sandbox.Sandbox, error) {

@@ -54,7 +54,7 @@ func TestDeletePodOfLostNode(t *testing.T) {
 				client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 					if grace := a.(clienttesting.DeleteActionImpl).DeleteOptions.GracePeriodSeconds; grace != nil && *grace == 0 {
 						forced = true
-						b.watch.take(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, true)
+						b.watch.handlePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, true)
 					}
 					return true, nil, nil
 				})
@@ -63,7 +63,7 @@ func TestDeletePodOfLostNode(t *testing.T) {
 				})
 				go func() {
 					time.Sleep(30 * time.Second)
-					b.watch.take(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, true)
+					b.watch.handlePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, true)
 				}()
 				began := time.Now()
 				if err := b.deletePod(t.Context(), f); err != nil || forced != test.forced {

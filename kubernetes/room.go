@@ -103,9 +103,9 @@ func (r *room) closed() {
 	}
 }
 
-// open opens a sandbox. If there is no room for one of its pods, none of them stays, and it is
+// openSandbox opens a sandbox. If there is no room for one of its pods, none of them stays, and it is
 // opened again alone, when a trial has ended.
-func (r *room) open(ctx context.Context, b *Backend, open func(alone bool) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
+func (r *room) openSandbox(ctx context.Context, b *Backend, open func(alone bool) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
 	if err := r.openers.Acquire(ctx, 1); err != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -69,7 +69,7 @@ func refused(t *testing.T, why string, times int) (asked int, refusal error) {
 		pod := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 		if asked++; asked > times {
 			pod.Status.Phase = corev1.PodFailed
-			b.watch.take(pod, false)
+			b.watch.handlePod(pod, false)
 			return true, pod, nil
 		}
 		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New(why))
@@ -114,7 +114,7 @@ func TestRoom(t *testing.T) {
 				}
 				began, tried := time.Now(), 0
 				for range 2 {
-					if _, err := b.room.open(t.Context(), b, full(&tried)); !lacksRoom(err) || errors.Is(err, sandbox.ErrEngineGone) != test.exhausted {
+					if _, err := b.room.openSandbox(t.Context(), b, full(&tried)); !lacksRoom(err) || errors.Is(err, sandbox.ErrEngineGone) != test.exhausted {
 						t.Error(err)
 					}
 				}
@@ -150,7 +150,7 @@ func TestRoom(t *testing.T) {
 			b.room.closed()
 		}()
 		began := time.Now()
-		if _, err := b.room.open(t.Context(), b, open); err != nil || time.Since(began) != time.Second || tried != 3 {
+		if _, err := b.room.openSandbox(t.Context(), b, open); err != nil || time.Since(began) != time.Second || tried != 3 {
 			t.Errorf("after %v and %d attempts: %v", time.Since(began), tried, err)
 		}
 	})

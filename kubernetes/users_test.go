@@ -30,11 +30,11 @@ func asked(t *testing.T, user string, answer func(b *Backend, pod *corev1.Pod) e
 		all = append(all, pod.DeepCopy())
 		pod.Spec.NodeName = "n"
 		err := answer(b, pod)
-		b.watch.take(pod, false)
+		b.watch.handlePod(pod, false)
 		return true, pod, err
 	})
 	client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		b.watch.take(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: a.(clienttesting.DeleteAction).GetName()}}, true)
+		b.watch.handlePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: a.(clienttesting.DeleteAction).GetName()}}, true)
 		return true, nil, nil
 	})
 	p, err := b.planInput().plan(&sandbox.Spec{Number: 1}, sandbox.ContainerSpec{Name: "s", Container: sandbox.Container{CPUs: 1, Memory: 1 << 20, User: user}})

@@ -44,7 +44,7 @@ func startWatch(ctx context.Context, client kubernetes.Interface, namespace, sel
 	w := &watch{stop: stop, pods: map[string]*followed{}}
 	complete := []cache.InformerSynced{w.inform(running, cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = selector }),
 		&corev1.Pod{}, func(_ cache.Store, object any, gone bool) {
-			w.take(object.(*corev1.Pod), gone)
+			w.handlePod(object.(*corev1.Pod), gone)
 		}),
 		w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, fields.Everything()),
 			&networkingv1.NetworkPolicy{}, func(store cache.Store, _ any, _ bool) {
@@ -86,8 +86,8 @@ func (w *watch) close() {
 	w.ended.Wait()
 }
 
-// take takes the word on a pod.
-func (w *watch) take(pod *corev1.Pod, gone bool) {
+// handlePod takes in what the cluster says of a pod.
+func (w *watch) handlePod(pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.pods[pod.Name]

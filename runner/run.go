@@ -121,7 +121,7 @@ func readJob(q Request) (*Job, error) {
 	}
 	if q.Shard != nil {
 		shard := *q.Shard
-		if tasks, err = shard.take(tasks); err != nil {
+		if tasks, err = shard.tasksOf(tasks); err != nil {
 			return nil, err
 		}
 		q.Shard = &shard

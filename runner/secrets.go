@@ -46,7 +46,7 @@ func openVault(ctx context.Context, trials []*plan.Trial, dir string, lookup fun
 	for _, t := range trials {
 		for _, s := range t.Servers {
 			for _, name := range slices.Sorted(maps.Keys(s.Config.Secrets)) {
-				err := v.take(ctx, s.Config.Secrets[name], s.Name+"/"+name)
+				err := v.readSecret(ctx, s.Config.Secrets[name], s.Name+"/"+name)
 				if ctx.Err() != nil {
 					return nil, context.Cause(ctx)
 				}
@@ -65,7 +65,7 @@ func sourceKey(s mcpconfig.Secret) string {
 	return fmt.Sprintf("%q", append([]string{s.Env, s.File}, s.Command...))
 }
 
-func (v *vault) take(ctx context.Context, from mcpconfig.Secret, name string) error {
+func (v *vault) readSecret(ctx context.Context, from mcpconfig.Secret, name string) error {
 	key := sourceKey(from)
 	value, have := v.values[key]
 	if !have {

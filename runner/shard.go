@@ -26,8 +26,8 @@ type Shard struct {
 	Tasks  []string `json:"tasks"` // ids of the tasks of all shards, in order
 }
 
-// take returns the shard's tasks: every Of-th one, with all of its trials.
-func (s *Shard) take(tasks []eval.ResolvedTask) (taken []eval.ResolvedTask, err error) {
+// tasksOf returns the shard's tasks: every Of-th one, with all of its trials.
+func (s *Shard) tasksOf(tasks []eval.ResolvedTask) (taken []eval.ResolvedTask, err error) {
 	s.Tasks = nil
 	for i, t := range tasks {
 		s.Tasks = append(s.Tasks, t.ID)

@@ -35,7 +35,7 @@ func messagesRequest(_ string, body []byte) (Request, error) {
 			item.Role = Assistant
 		}
 		for _, b := range message.Content {
-			item.take(b)
+			item.addTool(b)
 		}
 		request.Items = append(request.Items, item)
 	}
@@ -47,8 +47,8 @@ func messagesRequest(_ string, body []byte) (Request, error) {
 	return request, nil
 }
 
-// take adds a block that is a tool's use or its result.
-func (i *Item) take(b block) {
+// addTool adds a block that is a tool's use or its result.
+func (i *Item) addTool(b block) {
 	switch b.Type {
 	case "tool_use":
 		i.Uses = append(i.Uses, Use{ID: b.ID, Name: b.Name, Arguments: arguments(string(b.Input))})

@@ -209,7 +209,7 @@ const maxShown = 8 << 20
 // it as HTML.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("path")
-	file, err := s.runs.open(r.PathValue("id"), name)
+	file, err := s.runs.openFile(r.PathValue("id"), name)
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, 
 // has.
 func (s *Server) outline(run view.ListedRun) (results.Outline, error) {
 	empty := results.Outline{EvalName: run.Eval, OutlineConfig: results.OutlineConfig{Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}}
-	file, err := s.runs.open(run.ID, runner.ResultsFile)
+	file, err := s.runs.openFile(run.ID, runner.ResultsFile)
 	if err != nil {
 		return empty, err
 	}

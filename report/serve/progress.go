@@ -55,7 +55,7 @@ func (t *tracker) done(x *runs) int {
 // readLocked processes the lines added to progress.jsonl since the last read. A missing
 // file has no lines yet; a replaced file is read from the start.
 func (t *tracker) readLocked(x *runs) {
-	file, err := x.open(t.id, evidence.ProgressFile)
+	file, err := x.openFile(t.id, evidence.ProgressFile)
 	if err != nil {
 		if errors.Is(err, errNotThere) && t.file != nil {
 			t.file, t.offset, t.run = nil, 0, runner.Progress{}
@@ -141,7 +141,7 @@ func newestCall(x *runs, run string, id evidence.TrialID) (newest *view.CallProg
 
 // newestIn returns the newest call in one file of frames.
 func newestIn(x *runs, run, name string) *view.CallProgress {
-	file, err := x.open(run, name)
+	file, err := x.openFile(run, name)
 	if err != nil {
 		return nil
 	}

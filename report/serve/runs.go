@@ -33,8 +33,8 @@ func newRuns(dir string, held func(string) bool) *runs {
 	return &runs{dir: dir, held: held, trackers: map[string]*tracker{}, computed: map[string]computed{}}
 }
 
-// open opens a regular file of a run, like [evidence.Open].
-func (x *runs) open(id, name string) (*os.File, error) {
+// openFile opens a regular file of a run, like [evidence.Open].
+func (x *runs) openFile(id, name string) (*os.File, error) {
 	if !isName(id) || !fs.ValidPath(name) {
 		return nil, errNotThere
 	}
@@ -150,7 +150,7 @@ func problemWith(name string, err error) string {
 }
 
 func (x *runs) readHead(id string) (results.Results, error) {
-	file, err := x.open(id, runner.ResultsFile)
+	file, err := x.openFile(id, runner.ResultsFile)
 	if err != nil {
 		return results.Results{}, err
 	}

@@ -42,7 +42,7 @@ func writtenIn(e *eval.Eval, tasks []eval.ResolvedTask) (all [][]byte) {
 // left out: where the eval says a word itself, hiding it would hide what graders look for.
 func (c Choices) hide(values []mcpconfig.Value) (secrets []string) {
 	for _, v := range values {
-		if why := c.open(v.Text); why != "" {
+		if why := c.whyNotSecret(v.Text); why != "" {
 			if c.Open != nil {
 				c.Open(v.Variable, why)
 			}
@@ -54,8 +54,8 @@ func (c Choices) hide(values []mcpconfig.Value) (secrets []string) {
 	return secrets
 }
 
-// open returns why a variable's value is not secret, or "".
-func (c Choices) open(value string) (why string) {
+// whyNotSecret returns why a variable's value is not secret, or "".
+func (c Choices) whyNotSecret(value string) (why string) {
 	switch digits := strings.Trim(value, "0123456789") == ""; {
 	case len(value) < minVariable:
 		return fmt.Sprintf("it has fewer than %d bytes", minVariable)

@@ -90,9 +90,9 @@ func (q *serverSession) close() {
 	}
 }
 
-// open opens the session. If the server starts a process per session, it continues with the
+// openSession opens the session. If the server starts a process per session, it continues with the
 // process of the agent's last session.
-func (q *serverSession) open(ctx context.Context, p *proxy.Proxy, to *server) {
+func (q *serverSession) openSession(ctx context.Context, p *proxy.Proxy, to *server) {
 	if q.session != nil || q.failed != nil {
 		return
 	}
@@ -114,7 +114,7 @@ func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk)
 	if to == nil || a.proxy == nil {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	q.open(ctx, a.proxy, to)
+	q.openSession(ctx, a.proxy, to)
 	if q.failed != nil {
 		return &evidence.CallAnswer{Process: q.process, Outcome: evidence.OutcomeTransportError, Message: q.failed.Error()}, nil
 	}

@@ -107,14 +107,14 @@ func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *ga
 		e.servers = append(e.servers, up.proxied)
 	}
 	e.proxy = proxy.New(rec, proxy.Limits{Calls: e.plan.Agent.MaxCalls}, e.servers...)
-	if err := e.open(ctx, s.sandbox, rec, allowed); err != nil {
+	if err := e.listen(ctx, s.sandbox, rec, allowed); err != nil {
 		return nil, errors.Join(err, e.close(ctx))
 	}
 	return e, nil
 }
 
-// open starts listening for the agent.
-func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec proxy.Recorder, allowed []mcpconfig.Destination) error {
+// listen starts listening for the agent.
+func (e *endpoints) listen(ctx context.Context, sb sandbox.Sandbox, rec proxy.Recorder, allowed []mcpconfig.Destination) error {
 	places, err := sb.Listen(ctx)
 	if err != nil {
 		return err

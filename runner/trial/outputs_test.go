@@ -32,7 +32,7 @@ func TestServerOutput(t *testing.T) {
 	var shown bytes.Buffer
 	l := &serverStarter{log: observer{Recorder: rec}, plan: &plan.Trial{}, outputs: map[string]io.Writer{}}
 	l.serverLog = func(*plan.Trial, string) io.Writer { return &shown }
-	err = l.open("s", "s", "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return rec.ServerLog("s", kept) })
+	err = l.openOutput("s", "s", "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return rec.ServerLog("s", kept) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -247,14 +247,14 @@ func newServerStarter(t *plan.Trial, o Options, log observer, down *teardown) (*
 	l := &serverStarter{log: log, plan: t, shared: o.Shared, serverLog: o.ServerLog, secrets: o.Secrets, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
 	for _, server := range t.Servers {
-		err := l.open(server.Name, server.Name, "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return log.ServerLog(server.Name, kept) })
+		err := l.openOutput(server.Name, server.Name, "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return log.ServerLog(server.Name, kept) })
 		if err != nil {
 			return l, err
 		}
 		for _, service := range server.Services {
 			container := sandbox.ServiceName(server.Name, service.Name)
 			for _, stream := range []string{"stdout", "stderr"} {
-				err := l.open(serviceOutput(container, stream), container, stream, func(kept *bounded.Head) (io.WriteCloser, error) {
+				err := l.openOutput(serviceOutput(container, stream), container, stream, func(kept *bounded.Head) (io.WriteCloser, error) {
 					return log.ServiceLog(server.Name, service.Name, stream, kept)
 				})
 				if err != nil {
@@ -269,9 +269,9 @@ func newServerStarter(t *plan.Trial, o Options, log observer, down *teardown) (*
 // maxServerOutput is how many bytes of each output of a server or service are kept.
 const maxServerOutput = 16 << 20
 
-// open opens an output, which several processes may write. It is copied to [Options].ServerLog if that is set.
+// openOutput opens an output, which several processes may write. It is copied to [Options].ServerLog if that is set.
 // Once its file is full, nothing more is written.
-func (l *serverStarter) open(name, container, stream string, open func(*bounded.Head) (io.WriteCloser, error)) error {
+func (l *serverStarter) openOutput(name, container, stream string, open func(*bounded.Head) (io.WriteCloser, error)) error {
 	kept := &bounded.Head{Limit: maxServerOutput, Fail: errTooLarge, Full: func() {
 		message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServerOutput, stream)
 		l.log.Event(evidence.Event{Kind: "limit", Where: container, Message: message})

@@ -102,7 +102,7 @@ func (p *SharedServers) join(ctx context.Context, user *serverStarter, s plan.Se
 		dead.deliver(user)
 	}
 	at.opened++
-	i, err := p.open(ctx, user, s, at.name, at.opened)
+	i, err := p.openServer(ctx, user, s, at.name, at.opened)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +110,8 @@ func (p *SharedServers) join(ctx context.Context, user *serverStarter, s plan.Se
 	return i, nil
 }
 
-// open opens a server. Events until it is ready are evidence of the trial that needs it.
-func (p *SharedServers) open(ctx context.Context, user *serverStarter, s plan.Server, name string, number int) (_ *instance, err error) {
+// openServer opens a server. Events until it is ready are evidence of the trial that needs it.
+func (p *SharedServers) openServer(ctx context.Context, user *serverStarter, s plan.Server, name string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*serverStarter]struct{}{user: {}}}
 	i.scanAs(user)
 	i.sandbox, err = p.backend.Open(ctx, user.plan.ServerSpec(s, name, number, sandbox.LifeOfRun), i.Event)

@@ -219,7 +219,7 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 	all.o.Baseline = nil // which is that of whole trials
 	all.ran = agentRun{started: t.started, ended: log.Now(), turns: conversed{between: t.clock.paused(), earlier: t.earlier}}
 	all.ended = all.ran.ended
-	err = errors.Join(t.take(ctx, &now, &all, c.AfterTurn, said), rec.Close())
+	err = errors.Join(t.takeCheckpoint(ctx, &now, &all, c.AfterTurn, said), rec.Close())
 	if err != nil {
 		return then, err
 	}
@@ -244,8 +244,8 @@ func checkpointPlan(t *plan.Trial, c eval.ResolvedCheckpoint) plan.Trial {
 	return at
 }
 
-// take copies the evidence so far to a checkpoint, collects what the agent left, and adds what graders ask for.
-func (t *turnHandler) take(ctx context.Context, s *stage, all *everything, turn int, said []byte) error {
+// takeCheckpoint copies the evidence so far to a checkpoint, collects what the agent left, and adds what graders ask for.
+func (t *turnHandler) takeCheckpoint(ctx context.Context, s *stage, all *everything, turn int, said []byte) error {
 	if err := t.work.stage.log.CopyTo(s.log.Recorder); err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (g *Guest) serveSpares() {
 		if !waitTurn(pace, g.done) {
 			return
 		}
-		stream, err := g.sockets.open(useSpare)
+		stream, err := g.sockets.openStream(useSpare)
 		if err != nil {
 			_, _ = <-unused, <-g.inbound
 			time.Sleep(time.Second / 10) // the runner is out of descriptors, or the guest does not receive them

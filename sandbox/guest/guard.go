@@ -148,7 +148,7 @@ func (g *guard) check() error {
 		g.payload = length
 	}
 	if flags&muxSYN != 0 {
-		if err := g.open(stream); err != nil {
+		if err := g.openStream(stream); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (g *guard) allowEmpty() bool {
 	return g.empty.Allow()
 }
 
-func (g *guard) open(stream uint32) error {
+func (g *guard) openStream(stream uint32) error {
 	if stream == 0 || stream%2 != 0 {
 		return fmt.Errorf("%w: stream %d is not the guest's to open", ErrProtocol, stream)
 	}

@@ -173,8 +173,8 @@ func (g *Guest) Close() error {
 	return err
 }
 
-// open opens a stream for req. The stream is closed when ctx is done, until release is called.
-func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, error) {
+// openLink opens a stream for req. The stream is closed when ctx is done, until release is called.
+func (g *Guest) openLink(ctx context.Context, req request) (*link, func() bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -220,7 +220,7 @@ func (g *Guest) openStream(ctx context.Context) (stream, error) {
 
 func (g *Guest) newStream() (stream, error) {
 	if g.sockets != nil {
-		return g.sockets.open(useRequest)
+		return g.sockets.openStream(useRequest)
 	}
 	opened, err := g.pipe.OpenStream()
 	return muxStream{opened}, err
@@ -236,7 +236,7 @@ func causeOf(ctx context.Context, err error) error {
 
 // begin opens a stream for req and reads the reply. The stream stays open.
 func (g *Guest) begin(ctx context.Context, req request) (*link, reply, error) {
-	l, release, err := g.open(ctx, req)
+	l, release, err := g.openLink(ctx, req)
 	if err != nil {
 		return nil, reply{}, err
 	}
@@ -271,7 +271,7 @@ func (g *Guest) Dial(ctx context.Context, address string) (net.Conn, error) {
 // Put unpacks a tar into the directory dir of the container. The guest rejects names that lead
 // out of dir.
 func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
-	l, release, err := g.open(ctx, request{Verb: "put", Dir: dir})
+	l, release, err := g.openLink(ctx, request{Verb: "put", Dir: dir})
 	if err != nil {
 		return err
 	}

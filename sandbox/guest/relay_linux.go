@@ -35,9 +35,9 @@ func newRelay(session *yamux.Session) *relay {
 	}
 }
 
-// open returns a stream to the runner when the limits allow it, or fails when closed is closed.
+// openStream returns a stream to the runner when the limits allow it, or fails when closed is closed.
 // The caller calls leave after closing the stream.
-func (r *relay) open(closed <-chan struct{}) (s stream, leave func(), err error) {
+func (r *relay) openStream(closed <-chan struct{}) (s stream, leave func(), err error) {
 	if r.spares != nil {
 		select {
 		case s := <-r.spares:
@@ -86,7 +86,7 @@ func (r *relay) accept(l *link, req request) error {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		s, leave, err := r.open(closed)
+		s, leave, err := r.openStream(closed)
 		if err != nil {
 			return c.Close()
 		}

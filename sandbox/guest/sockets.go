@@ -33,8 +33,8 @@ func newSockets(control *net.UnixConn) *sockets {
 	return &sockets{control: control, ends: map[*net.UnixConn]bool{}}
 }
 
-// open opens a stream. It fails if the guest does not receive sockets.
-func (s *sockets) open(use byte) (stream, error) {
+// openStream opens a stream. It fails if the guest does not receive sockets.
+func (s *sockets) openStream(use byte) (stream, error) {
 	_ = s.control.SetWriteDeadline(time.Now().Add(patience))
 	conn, err := handSocket(s.control, use)
 	if err != nil {

@@ -29,9 +29,9 @@ func newMeter(container string, dirs []string, report func(evidence.Event)) *met
 
 // watch makes the guest report breaches until it ends.
 func (m *meter) watch(ctx context.Context, g *guest.Guest) error {
-	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.take(u) })
+	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.addUsage(u) })
 	if err == nil {
-		m.take(used)
+		m.addUsage(used)
 	}
 	return err
 }
@@ -42,7 +42,7 @@ func (m *meter) watch(ctx context.Context, g *guest.Guest) error {
 func (m *meter) used(ctx context.Context, g *guest.Guest, starved func(context.Context) bool) (observe.Usage, error) {
 	now, err := g.Usage(ctx, m.dirs)
 	if err == nil {
-		return m.take(now), nil
+		return m.addUsage(now), nil
 	}
 	if starved(ctx) {
 		m.starve()
@@ -53,8 +53,8 @@ func (m *meter) used(ctx context.Context, g *guest.Guest, starved func(context.C
 	return observe.Usage{}, err
 }
 
-// take adds a report of the guest, and returns the usage so far.
-func (m *meter) take(u observe.Usage) observe.Usage {
+// addUsage adds a report of the guest, and returns the usage so far.
+func (m *meter) addUsage(u observe.Usage) observe.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen != nil {
@@ -82,7 +82,7 @@ func (m *meter) last() *observe.Usage {
 func (m *meter) starve() {
 	if seen := m.last(); seen == nil || seen.OOMKills == nil || *seen.OOMKills == 0 {
 		kills := int64(1)
-		m.take(observe.Usage{OOMKills: &kills})
+		m.addUsage(observe.Usage{OOMKills: &kills})
 	}
 }
 

@@ -16,10 +16,10 @@ func TestMeter(t *testing.T) {
 		t.Error("it knows something")
 	}
 	kills := int64(0)
-	m.take(evidence.Usage{OOMKills: &kills})
+	m.addUsage(evidence.Usage{OOMKills: &kills})
 	kills++
 	for range 3 {
-		m.take(evidence.Usage{OOMKills: &kills})
+		m.addUsage(evidence.Usage{OOMKills: &kills})
 	}
 	if len(reported) != 1 || reported[0] != "oom s0" {
 		t.Errorf("told %q", reported)

@@ -121,7 +121,7 @@ func (b *testbed) probe(ctx context.Context) error {
 		return err
 	}
 	defer restore()
-	if err := b.open(ctx); err != nil {
+	if err := b.openSandboxes(ctx); err != nil {
 		return err
 	}
 	if err := b.listen(ctx); err != nil {
@@ -148,8 +148,8 @@ func (b *testbed) plantHere() (func(), error) {
 	return func() { _ = os.Unsetenv(name) }, os.Setenv(name, b.secret()+"-runner")
 }
 
-// open opens both sandboxes as for trials, and starts the host probe.
-func (b *testbed) open(ctx context.Context) error {
+// openSandboxes opens both sandboxes as for trials, and starts the host probe.
+func (b *testbed) openSandboxes(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ignore := func(evidence.Event) {}
 	group.Go(func() (err error) {
