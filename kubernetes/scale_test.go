@@ -158,6 +158,10 @@ func TestManyPods(t *testing.T) {
 	if asked["POST pods"] != pods || asked["GET pods/attach"] != pods || asked["DELETE pods"] > pods {
 		t.Errorf("asked %v; want each of %d pods to be created, attached to and deleted once", asked, pods)
 	}
+	if most := int(time.Since(began)/eventsEvery) + 1; asked["GET list of events"] > most {
+		t.Errorf("asked for events %d times, want at most once every %s for all pods together", asked["GET list of events"], eventsEvery)
+	}
+	delete(asked, "GET list of events")
 	for what, n := range asked {
 		if strings.Contains(what, "list of") || n > 20 && !strings.HasSuffix(what, " pods") && what != "GET pods/attach" && what != "GET /readyz" {
 			t.Errorf("%d times: %s", n, what)
