@@ -374,6 +374,11 @@ func (c *Cassette) Write(dir string) error {
 	if err := makeEmpty(dir); err != nil {
 		return fmt.Errorf("cassette %s: %w", dir, err)
 	}
+	return write(dir, content)
+}
+
+// write writes files, by their paths in a directory.
+func write(dir string, content map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		at := filepath.Join(dir, filepath.FromSlash(name))
 		if err := errors.Join(files.MakeDir(filepath.Dir(at)), files.Write(at, content[name])); err != nil {
@@ -381,6 +386,45 @@ func (c *Cassette) Write(dir string) error {
 		}
 	}
 	return nil
+}
+
+// AddTask adds what a cassette has for a task to the cassette in a directory, or to a new one there, as that of
+// another task alone. All else there stays as it is.
+func (c *Cassette) AddTask(dir, from, to string) error {
+	own := &Cassette{}
+	for _, kind := range Kinds() {
+		for _, name := range c.Names(kind) {
+			side, err := c.Side(kind, from, name)
+			if err != nil {
+				return err
+			}
+			if side != nil {
+				own.Add(kind, name, side)
+			}
+		}
+	}
+	all, err := Read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if all, err = (&Cassette{}), makeEmpty(files.Named(dir)); err != nil {
+			err = fmt.Errorf("cassette %s: %w", dir, err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	all.Tasks = maps.Clone(all.Tasks)
+	if all.Tasks == nil {
+		all.Tasks = map[string]*Cassette{}
+	}
+	all.Tasks[to] = own
+	content, err := all.files()
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(content, func(name string, _ []byte) bool {
+		return name != head && !strings.HasPrefix(name, blobs+"/") && !strings.HasPrefix(name, path.Join(tasks, to)+"/")
+	})
+	return write(files.Named(dir), content)
 }
 
 // makeEmpty makes a directory, or removes the cassette that is in it. It leaves anything else alone.
