@@ -57,7 +57,7 @@ func newCase(s *state, c *cli.Command) error {
 	}
 	made, err := caseOf(dir, trial, name)
 	if err != nil {
-		return withExitCode(err)
+		return err
 	}
 	content, err := made.File()
 	if err != nil {
@@ -126,7 +126,7 @@ func caseOf(dir evidence.Dir, trial evidence.Trial, name string) (scaffold.Case,
 	}
 	captured, err := capture.Calls(dir.Frames())
 	if err != nil {
-		return made, err
+		return made, usage("%w", err)
 	}
 	for _, call := range captured.Calls {
 		made.Calls = append(made.Calls, scaffold.Called{ToolRef: call.ToolRef(), Arguments: call.Arguments, Outcome: call.Outcome})
