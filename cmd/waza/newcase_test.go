@@ -35,7 +35,7 @@ script:
 exit {{ 0 }}
 -- played/cassette.yaml --
 version: 1
--- played/tasks/other/servers/inventory.yaml --
+-- played/tasks/reserve/servers/inventory.yaml --
 # by hand
 entries: [{kind: {method: initialize}, answer: {value: {result: {}}}}]
 `, inventory)
@@ -54,7 +54,7 @@ entries: [{kind: {method: initialize}, answer: {value: {result: {}}}}]
 	}
 	for file, want := range map[string]string{
 		"fixtures/again/a.sh": "exit {{ 0 }}\n", "fixtures/again/in/order.txt": "three\n",
-		"played/tasks/other/servers/inventory.yaml": "# by hand\nentries: [{kind: {method: initialize}, answer: {value: {result: {}}}}]\n",
+		"played/tasks/reserve/servers/inventory.yaml": "# by hand\nentries: [{kind: {method: initialize}, answer: {value: {result: {}}}}]\n",
 	} {
 		if got := p.read(file); got != want {
 			t.Errorf("%s is %q", file, got)
@@ -91,7 +91,8 @@ config:
   executor: llm
   models: {stub: {script: model.yaml}}
   mcp_servers: {inventory: {command: inventory}}
-tasks: [task.yaml]
+tasks:
+  - task.yaml
 -- task.yaml --
 id: price.of
 inputs: {prompt: "What does BRG-6204 cost?"}
