@@ -105,7 +105,7 @@ conversations:
 	p.start("run", "eval.yaml", "--no-isolate", "--run-dir", "live").wait(exitOK)
 	p.start("new", "task", "price", "--from", "live", "price.of/1").wait(exitOK)
 	p.write("model.yaml", "conversations: [{turns: [{say: I was asked.}]}]\n")
-	p.env = append(p.env, "PATH=/nowhere")
+	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "command: inventory", "command: no-such-program", 1))
 	p.start("check", "eval.yaml").wait(exitOK)
 	p.start("run", "eval.yaml", "--no-isolate", "--task", "price", "--cassette", "cassette", "--run-dir", "played").wait(exitOK)
 	if trial := p.read("played/trials/price/1/trial.json"); !strings.Contains(trial, "It costs 1273 cents.") {
