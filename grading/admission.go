@@ -22,8 +22,8 @@ type output struct {
 	lost  error    // why it is not known
 }
 
-// output returns what the agent of a trial said.
-func (s *subject) output(own []string) output {
+// outputOf returns what the agent of a trial said.
+func outputOf(s *subject, own []string) output {
 	o := output{text: s.trial.EarlierOutput + s.trial.FinalOutput, own: own}
 	o.lost = cmp.Or(s.kept(evidence.GapFinalOutput), outputRemoved(s.trial, true))
 	o.words = o.text
@@ -38,7 +38,7 @@ func (s *subject) output(own []string) output {
 		}
 		o.words, o.empty = strings.Join(texts, "\n"), !states || objectError(raw) != ""
 	}
-	o.words = s.withoutQuotes(o.words)
+	o.words = withoutQuotes(s, o.words)
 	return o
 }
 
@@ -81,7 +81,7 @@ var quotation = regexp.MustCompile("\"[^\"\n]+\"|“[^”\n]+”|`[^`\n]+`")
 
 // withoutQuotes removes quotations of what tools answered from a text, unless their call failed: they are
 // not the agent's words.
-func (s *subject) withoutQuotes(said string) string {
+func withoutQuotes(s *subject, said string) string {
 	quotes := quotation.FindAllString(said, maxQuotes)
 	for _, call := range s.calls {
 		if call.Outcome != evidence.OutcomeOK || len(quotes) == 0 {

@@ -61,7 +61,7 @@ func (c *RecoveryConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	var r report
-	o := outcome{output: s.output(c.GaveUp)}
+	o := outcome{output: outputOf(s, c.GaveUp)}
 	for _, call := range s.calls {
 		if call.Fault != "" {
 			c.check(&r, o.afterCall(s, call))
@@ -170,17 +170,17 @@ func (o *outcome) afterCall(s *subject, failed evidence.Call) recovery {
 		case first(call) == first(failed) && !worked:
 			again = append(again, call)
 			worked = call.Outcome == evidence.OutcomeOK
-		case first(call) != first(failed) && call.Outcome == evidence.OutcomeOK && s.makesUp(call, failed):
+		case first(call) != first(failed) && call.Outcome == evidence.OutcomeOK && makesUp(s, call, failed):
 			other = append(other, call)
 		}
 	}
 	after.again = len(again)
-	if isCarriedOut(failed.Fault) && !s.isHarmless(failed) {
+	if isCarriedOut(failed.Fault) && !isHarmless(s, failed) {
 		after.repeats = describeCalls(filter(again, func(call evidence.Call) bool {
 			return (call.Outcome == evidence.OutcomeOK || call.Outcome.Unanswered()) && (call.Fault == "" || isCarriedOut(call.Fault))
 		}))
 	}
-	o.decide(&after, worked, described(again), described(other), message(failed), s.reportsSuccess(failed))
+	o.decide(&after, worked, described(again), described(other), message(failed), reportsSuccess(s, failed))
 	return after
 }
 
@@ -220,7 +220,7 @@ func isCarriedOut(fault evidence.FaultKind) bool {
 
 // makesUp reports whether a successful call may stand for a failed one. One that makes another failed call again
 // cannot, nor one that only reads for one that may write and that the server did not get.
-func (s *subject) makesUp(call, failed evidence.Call) bool {
+func makesUp(s *subject, call, failed evidence.Call) bool {
 	if call.SameAs > 0 && s.calls[call.SameAs-1].Outcome != evidence.OutcomeOK {
 		return false
 	}
@@ -230,7 +230,7 @@ func (s *subject) makesUp(call, failed evidence.Call) bool {
 func onlyReads(call evidence.Call) bool { return call.ReadOnly != nil && *call.ReadOnly }
 
 // isHarmless reports whether a tool is listed as one whose calls can be repeated.
-func (s *subject) isHarmless(call evidence.Call) bool {
+func isHarmless(s *subject, call evidence.Call) bool {
 	if onlyReads(call) {
 		return true
 	}
@@ -246,7 +246,7 @@ func (s *subject) isHarmless(call evidence.Call) bool {
 
 // reportsSuccess says what the agent's transcript reports of a failed call, or of another one that it did not make in
 // place of it, that is not so; it is empty if it reports nothing of that kind.
-func (s *subject) reportsSuccess(failed evidence.Call) string {
+func reportsSuccess(s *subject, failed evidence.Call) string {
 	if s.narration == nil {
 		return ""
 	}

@@ -9,10 +9,12 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/cmd/waza/scaffold"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/capture"
 	"github.com/waza-isolate/waza/internal/files"
@@ -59,6 +61,7 @@ func newCase(s *state, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	made.Prompt = ownPrompt(a, trial)
 	content, err := made.File()
 	if err != nil {
 		return err
@@ -121,7 +124,7 @@ func trialNamed(run, which string) (evidence.Dir, evidence.Trial, error) {
 // caseOf returns what a task has to have that repeats a trial.
 func caseOf(dir evidence.Dir, trial evidence.Trial, name string) (scaffold.Case, error) {
 	made := scaffold.Case{
-		ID: name, From: trial.Run + ": " + trial.ID().String(), Prompt: trial.Prompt,
+		ID: name, From: trial.Run + ": " + trial.ID().String(),
 		Scripted: trial.Executor == evidence.ExecutorScript, Output: trial.FinalOutput,
 	}
 	captured, err := capture.Calls(dir.Frames())
@@ -165,6 +168,17 @@ func caseOf(dir evidence.Dir, trial evidence.Trial, name string) (scaffold.Case,
 		made.ContextDir = path.Join("fixtures", name)
 	}
 	return made, nil
+}
+
+// ownPrompt returns the prompt of a trial without what the eval puts before all prompts, if the eval still has the task.
+func ownPrompt(a *evalEdit, trial evidence.Trial) string {
+	_, tasks, _ := eval.Load(a.path, eval.Options{}) // check says what is wrong with it
+	for _, t := range tasks {
+		if t.ID == trial.Task && strings.HasSuffix(trial.Prompt, "\n\n"+t.Prompt) {
+			return t.Prompt
+		}
+	}
+	return trial.Prompt
 }
 
 // putFiles copies files of a trial's workspace, as it was before the agent, to a directory.
