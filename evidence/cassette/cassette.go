@@ -4,7 +4,8 @@
 // A [Side] has the entries of one of these, and a [Player] answers from them. A [Cassette] is a
 // directory with a file for each side, written by a person or by a program. Requests and answers
 // are JSON values: the package knows no transport, and whoever plays a side says what its values
-// mean. It makes no recordings.
+// mean. It makes no recordings. [Faults] choose the requests that go wrong on purpose, to what is played
+// and to what is not.
 package cassette
 
 import (
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -55,6 +57,8 @@ type Entry struct {
 
 	Answer  *Answer  `json:"answer,omitempty"`  // to every request
 	Answers []Answer `json:"answers,omitempty"` // in place of answer, one to each request in order; later ones have none
+
+	Fault evidence.FaultKind `json:"fault,omitempty"` // in place of answer, a fault of the requests; see [Side.Faults]
 
 	at    string // its index and file, for messages; empty if it is in no file
 	kind  *match.Args
@@ -136,6 +140,8 @@ func values(at string, raw map[string]json.RawMessage) (map[string]any, error) {
 func (e *Entry) compile(at string, names map[string]int, state map[string]json.RawMessage) (err error) {
 	e.after, e.counted = -1, e.Answer == nil || e.Times > 0
 	switch {
+	case e.Fault != "":
+		return e.compileFault(at)
 	case (e.Answer == nil) == (len(e.Answers) == 0):
 		return fmt.Errorf("%s: give it an answer, or a list of answers", at)
 	case e.Answer == nil && e.Times != 0:
@@ -161,6 +167,25 @@ func (e *Entry) compile(at string, names map[string]int, state map[string]json.R
 			return err
 		}
 	}
+	return e.conditions(at)
+}
+
+// compileFault prepares an entry with a fault. It has no part in what a side has given.
+func (e *Entry) compileFault(at string) (err error) {
+	if e.Answer != nil || e.Answers != nil || e.After != "" || e.Set != nil || e.Template {
+		return fmt.Errorf("%s: an entry with a fault has kind, match and times alone", at)
+	}
+	if known := slices.Concat(serverFaults, modelFaults); !slices.Contains(known, e.Fault) {
+		return fmt.Errorf("%s.fault: unknown kind %q; it can be %s", at, e.Fault, joined(slices.Compact(slices.Sorted(slices.Values(known)))))
+	}
+	if _, of := e.Match["state"]; of {
+		return fmt.Errorf("%s.match: a fault has no conditions on the state", at)
+	}
+	return e.conditions(at)
+}
+
+// conditions compiles kind and match.
+func (e *Entry) conditions(at string) (err error) {
 	if e.kind, err = conditions(at+".kind", e.Kind); err != nil {
 		return err
 	}

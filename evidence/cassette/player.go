@@ -119,11 +119,17 @@ func (e *Entry) fill(nth int, members map[string]any) (value json.RawMessage, se
 // members returns what conditions are on: the members of a request, and those of objects in it as
 // arguments.id.
 func (p *Player) members(request map[string]any) map[string]any {
-	all := maps.Clone(request)
 	if len(p.state) > 0 {
-		all["state"] = p.state
+		request = maps.Clone(request)
+		request["state"] = p.state
 	}
-	for name, value := range maps.Clone(all) {
+	return expanded(request)
+}
+
+// expanded returns the members of a request with those of objects in it.
+func expanded(request map[string]any) map[string]any {
+	all := maps.Clone(request)
+	for name, value := range request {
 		object, _ := value.(map[string]any)
 		for inner, value := range object {
 			all[name+"."+inner] = value
@@ -138,7 +144,7 @@ func (p *Player) members(request map[string]any) map[string]any {
 func (p *Player) find(thread string, members map[string]any, way string) (found int, spent bool) {
 	for i := range p.side.Entries {
 		e := &p.side.Entries[i]
-		if e.after >= 0 && p.uses[use{thread, e.after}] == 0 || !e.kind.Takes(members) || way != InSequence && !e.match.Takes(members) {
+		if e.Fault != "" || e.after >= 0 && p.uses[use{thread, e.after}] == 0 || !e.kind.Takes(members) || way != InSequence && !e.match.Takes(members) {
 			continue
 		}
 		spent = true
@@ -163,7 +169,7 @@ func (p *Player) miss(thread string, request, members map[string]any, spent bool
 	best, differences := -1.0, 0
 	for i := range p.side.Entries {
 		e := &p.side.Entries[i]
-		if !e.kind.Takes(members) {
+		if e.Fault != "" || !e.kind.Takes(members) {
 			continue
 		}
 		fit := e.match.CheckValue(members)

@@ -48,8 +48,7 @@ func (p *Player) IsLive() bool { return p.o.Live }
 // query. A request without an answer gets status 400 with the reason, or nothing if it is for the provider.
 func (p *Player) Answer(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	asked := read(p.o.Clean, method, path, body)
-	members := map[string]any{memberForm: asked.form, memberRequest: asked.digest}
-	maps.Copy(members, p.o.With)
+	members := asked.members(p.o.With)
 	given, miss := p.answers.Ask("", members)
 	if miss != nil {
 		return p.missed(ctx, method, path, p.describe(asked, miss)), nil
@@ -66,6 +65,17 @@ func (p *Player) Answer(ctx context.Context, method, path string, body []byte) (
 		return nil, context.Cause(ctx)
 	}
 	return a.response(ctx), nil
+}
+
+// Members returns those of a request, on which entries and faults have conditions.
+func (o Options) Members(method, path string, body []byte) map[string]any {
+	return read(o.Clean, method, path, body).members(o.With)
+}
+
+func (r request) members(with map[string]any) map[string]any {
+	members := map[string]any{memberForm: r.form, memberRequest: r.digest}
+	maps.Copy(members, with)
+	return members
 }
 
 // response returns the answer, to a request that ends with ctx.

@@ -54,6 +54,9 @@ func (p *page) verdict(run view.Run) {
 	if lines := view.SkillLines(r); len(lines) > 0 {
 		p.printf("%s.\n\n", lines[0])
 	}
+	if line := view.FaultLine(r); line != "" {
+		p.printf("%s.\n\n", line)
+	}
 	if line := run.AttackSentence(); line != "" {
 		p.printf("%s\n\n", line)
 	}

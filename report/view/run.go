@@ -293,6 +293,9 @@ func (r Run) Line() string {
 	if lines := SkillLines(r.Results); len(lines) > 0 {
 		said = append(said, lines[0])
 	}
+	if line := FaultLine(r.Results); line != "" {
+		said = append(said, line)
+	}
 	for _, m := range r.Unmet() {
 		said = append(said, m.Identifier+" "+Lack(m))
 	}
