@@ -27,7 +27,7 @@ type faults struct {
 }
 
 // readFaults returns the faults of tasks that have none of their own.
-func (l *loader) readFaults() faults {
+func readFaults(l *loader) faults {
 	of := faults{l.doc, strictyaml.Path{"config", "faults"}, l.eval.Config.Faults}
 	if name := l.opts.Faults; name != "" && name != NoFaults {
 		doc, err := l.open(name)
@@ -35,6 +35,7 @@ func (l *loader) readFaults() faults {
 			l.fail(err)
 			return of
 		}
+		l.eval.MockFiles = append(l.eval.MockFiles, name)
 		var file faultsFile
 		doc.Decode(&file)
 		of = faults{doc, strictyaml.Path{"faults"}, file.Faults}
@@ -74,8 +75,8 @@ func (f faults) check(e *Eval, servers []string, declared map[string]mcpconfig.S
 	}
 }
 
-// faults returns the faults of the task: its own, or else those of the eval, and those of the cassette.
-func (r resolver) faults(id string) []cassette.Fault {
+// faultsOf returns the faults of a task with an id: its own, or else those of the eval, and those of the cassette.
+func faultsOf(r resolver, id string) []cassette.Fault {
 	of, at := r.loader.faults, strictyaml.Path{"faults"}
 	own := faults{r.doc, at, r.task.Faults}
 	own.check(r.eval, r.serverNames(), r.declare(r.doc, r.task.MCPServers))

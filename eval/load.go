@@ -117,7 +117,7 @@ func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	var tasks []ResolvedTask
 	servers := append(slices.Collect(maps.Keys(config.MCPServers)), e.MockNames()...)
 	l.servers = l.declare(l.doc, nil)
-	l.faults = l.readFaults()
+	l.faults = readFaults(l)
 	read := 0
 	for task := range l.readTasks() {
 		if read++; task.On() {

@@ -94,7 +94,7 @@ func (r resolver) resolve() ResolvedTask {
 		Graders: graders, Checkpoints: r.checkpoints(),
 		Attack:  r.attack(taken, names),
 		Servers: r.declare(r.doc, t.MCPServers),
-		Faults:  r.faults(id),
+		Faults:  faultsOf(r, id),
 	}
 	var labels labels
 	if t.ID != id {

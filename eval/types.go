@@ -54,7 +54,7 @@ type Eval struct {
 	// Contained names what needs a container, if that is why the eval was not read as Local.
 	Contained string `json:"-"`
 
-	// Mocks are the servers of MCPMocks, and MockFiles the files that they were read from.
+	// Mocks are the servers of MCPMocks, and MockFiles the files that they, a cassette and faults were read from.
 	Mocks     []*mock.Server `json:"-"`
 	MockFiles []string       `json:"-"`
 

@@ -364,6 +364,9 @@ func (r Record) Again(readOverlay func(path string) (*mcpconfig.ClientFile, erro
 	if q.Cassette != "" {
 		q.Cassette = fromDirectory(r, q.Cassette)
 	}
+	if q.Faults != "" && q.Faults != eval.NoFaults {
+		q.Faults = fromDirectory(r, q.Faults)
+	}
 	if q.ContextDir != "" {
 		q.ContextDir = fromDirectory(r, q.ContextDir)
 	}

@@ -226,6 +226,22 @@ func conditions(at string, m match.Matchers) (*match.Args, error) {
 	return args, nil
 }
 
+// Faults returns the faults that entries of a side ask for in place of an answer. The side is of a server
+// or of a model. Requests with such a fault are answered by its other entries.
+func (s *Side) Faults(kind Kind, name string) (all []Fault) {
+	for _, e := range s.Entries {
+		if e.Fault == "" {
+			continue
+		}
+		f := Fault{Kind: e.Fault, times: e.Times, kind: e.kind, match: e.match}
+		if f.Server = name; kind == Models {
+			f.Server, f.Model = "", name
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
 // cycle returns an error if entries wait for one another.
 func (s *Side) cycle() error {
 	for i := range s.Entries {

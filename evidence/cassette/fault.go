@@ -129,22 +129,6 @@ func (f *Fault) side() (Kind, string) {
 	return Servers, f.Server
 }
 
-// Faults returns the faults that entries of a side ask for in place of an answer. The side is of a server
-// or of a model. Requests with such a fault are answered by its other entries.
-func (s *Side) Faults(kind Kind, name string) (all []Fault) {
-	for _, e := range s.Entries {
-		if e.Fault == "" {
-			continue
-		}
-		f := Fault{Kind: e.Fault, times: e.Times, kind: e.kind, match: e.match}
-		if f.Server = name; kind == Models {
-			f.Server, f.Model = "", name
-		}
-		all = append(all, f)
-	}
-	return all
-}
-
 // Faults chooses the requests of a trial that have faults. It is safe for concurrent use.
 type Faults struct {
 	all  []Fault

@@ -32,7 +32,8 @@ type fault struct {
 	stateless bool       // of a protocol revision without sessions
 	made      time.Time
 
-	got atomic.Pointer[hidden] // the server's answer, once there is one, if the agent does not get it so
+	got   atomic.Pointer[hidden] // the server's answer, once there is one, if the agent does not get it so
+	ended atomic.Bool            // the response to the call has ended: an answer that comes later, on another stream, is as it is
 }
 
 // hidden is an answer as the agent would have got it.
@@ -43,7 +44,8 @@ type hidden struct {
 
 // faultOf returns the fault to make of a message of the agent, and records that as an event. Calls
 // in a batch have none.
-func (s *server) faultOf(in inbound, c conversation, stateless bool) *fault {
+func faultOf(in inbound, c conversation, stateless bool) *fault {
+	s := c.server
 	if s.Fault == nil || in.env.batch || len(in.env.messages) != 1 {
 		return nil
 	}
@@ -82,7 +84,7 @@ func (f *fault) refuses() bool {
 func (f *fault) hides() bool {
 	switch f.name() {
 	case evidence.FaultDrop, evidence.FaultTruncate, evidence.FaultInvalid, evidence.FaultWrongID, evidence.FaultLate, evidence.FaultChanged:
-		return true
+		return !f.ended.Load()
 	}
 	return false
 }
@@ -92,9 +94,9 @@ func (f *fault) answered(raw []byte, injected []int) {
 	f.got.Store(&hidden{bytes.Clone(raw), injected})
 }
 
-// refuseByFault answers a call in the server's place. kill ends the server's process.
-func (s *server) refuseByFault(w http.ResponseWriter, in inbound, kill func(context.Context)) {
-	f, why := in.fault, evidence.SyntheticFault
+// refuse answers a call in the server's place. kill ends the server's process.
+func (f *fault) refuse(w http.ResponseWriter, in inbound, kill func(context.Context)) {
+	s, why := f.server, evidence.SyntheticFault
 	raw := errorResponse(f.id.Raw, codeInternal, cmp.Or(f.Message, "Internal error"))
 	switch f.Kind {
 	case evidence.FaultToolError:
@@ -197,23 +199,24 @@ func (w *faultyWriter) slowly(p []byte) (n int, err error) {
 
 // over sends what the agent gets in place of the server's answer.
 func (w *faultyWriter) over() {
-	f, got := w.fault, w.fault.got.Load()
+	f := w.fault
+	f.ended.Store(true)
+	got := f.got.Load()
 	if got == nil {
 		return
 	}
 	w.Header().Del("Content-Length") // of the server's answer
-	part := got.raw[:len(got.raw)/2]
 	switch f.Kind {
 	case evidence.FaultDrop:
 		f.lost("the connection ended without an answer")
 		panic(http.ErrAbortHandler)
 	case evidence.FaultTruncate:
 		f.lost("the connection ended within the answer")
-		w.sendPart(part, len(got.raw))
+		w.sendHalf(got.raw)
 		panic(http.ErrAbortHandler)
 	case evidence.FaultInvalid:
 		f.lost("the answer was not JSON")
-		w.send(part)
+		w.send(got.raw[:len(got.raw)/2])
 	case evidence.FaultWrongID:
 		f.lost("the answer had the id of another request")
 		w.send(otherID(got.raw, f.id))
@@ -284,17 +287,19 @@ func (w *faultyWriter) send(messages ...[]byte) {
 	}
 }
 
-// sendPart sends the first part of an answer with the given size.
-func (w *faultyWriter) sendPart(part []byte, size int) {
+// sendHalf sends the first half of an answer.
+func (w *faultyWriter) sendHalf(raw []byte) {
 	out := w.ResponseWriter
 	if w.streams() {
-		part = append([]byte("event: message\ndata: "), part...)
+		var event bytes.Buffer
+		_, _ = sse.Message{Type: "message", Data: raw}.WriteTo(&event) // it never fails
+		raw = event.Bytes()
 	}
 	if !w.begun {
 		out.Header().Set("Content-Type", "application/json")
-		out.Header().Set("Content-Length", strconv.Itoa(size))
+		out.Header().Set("Content-Length", strconv.Itoa(len(raw)))
 	}
-	_, _ = out.Write(part) // an agent that left needs none
+	_, _ = out.Write(raw[:len(raw)/2]) // an agent that left needs none
 	_ = http.NewResponseController(out).Flush()
 }
 

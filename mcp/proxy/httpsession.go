@@ -24,7 +24,6 @@ type asked struct {
 	id      jsonrpc.ID
 	method  string
 	injects injections // for the result of a call
-	fault   *fault     // of the call; nil for none
 	kept    bool       // its response ended without an answer; guarded by httpSessions.mu
 }
 

@@ -107,12 +107,12 @@ func (x *proxiedRequest) run() *refusal {
 		return nil
 	}
 	in := x.inbound
-	if in.fault = x.faultOf(in, x.session.conversation, x.stateless); in.fault != nil {
-		in.accepts, x.waiting[0].fault = parseAccept(x.r.Header.Values("Accept")), in.fault
+	if in.fault = faultOf(in, x.session.conversation, x.stateless); in.fault != nil {
+		in.accepts = parseAccept(x.r.Header.Values("Accept"))
 	}
 	x.inbound = in
 	if in.fault.refuses() {
-		x.refuseByFault(x.w, in, nil)
+		in.fault.refuse(x.w, in, nil)
 		return nil
 	}
 	var over func()
@@ -307,8 +307,8 @@ func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 		if a != nil && len(a.injects) > 0 {
 			injects[m.id.Key] = a.injects
 		}
-		if a != nil {
-			made = a.fault
+		if slices.Contains(x.waiting, a) {
+			made = x.inbound.fault // of the only message that it is
 		}
 	}
 	return x.change(raw, env.batch, answers{

@@ -37,8 +37,8 @@ func (b *bridge) forward(w http.ResponseWriter, r *http.Request, in inbound) *re
 		b.refuseHidden(w, in, s.record)
 		return nil
 	}
-	if in.fault = b.faultOf(in, s.conversation, isSessionless(r.Header, in.env)); in.fault.refuses() {
-		b.refuseByFault(w, in, s.kill)
+	if in.fault = faultOf(in, s.conversation, isSessionless(r.Header, in.env)); in.fault.refuses() {
+		in.fault.refuse(w, in, s.kill)
 		return nil
 	}
 	w, over := in.fault.begin(w, in)
