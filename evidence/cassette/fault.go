@@ -23,7 +23,7 @@ type Fault struct {
 	Match       match.Matchers     `json:"match,omitempty" jsonschema:"conditions on the call, such as arguments.id: a value or a matcher, as in a cassette"`
 	Nth         int                `json:"nth,omitempty" min:"1" max:"1000000" jsonschema:"which of these requests in a trial has the fault, from 1; default every one"`
 	Probability float64            `json:"probability,omitempty" over:"0" max:"1" jsonschema:"share of these requests that have the fault, in place of nth"`
-	Seed        int64              `json:"seed,omitempty" jsonschema:"chooses other requests with the same probability; with the same seed the trials of a task have the same faults; default 0"`
+	Seed        int64              `json:"seed,omitempty" jsonschema:"chooses which of them; another run with the same seed has the same faults; default 0"`
 	Kind        evidence.FaultKind `json:"fault" enum:"tool_error error kill delay drop truncate invalid wrong_id slow late list_changed rate_limit server_error stall cut" jsonschema:"kind of fault"`
 	DelayMS     int                `json:"delay_ms,omitempty" min:"1" max:"604800000" jsonschema:"milliseconds that delay, slow and late take; default 1000, of late the server's timeout"`
 	RetryAfter  int                `json:"retry_after,omitempty" min:"1" max:"86400" jsonschema:"seconds in the header retry-after of rate_limit; default 1"`
