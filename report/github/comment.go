@@ -136,6 +136,8 @@ func title(failures []view.Alike[view.Failure]) string {
 func failureText(f view.Alike[view.Failure]) string {
 	which := code(f.Task.TestID)
 	switch {
+	case f.All() != "":
+		which += ", " + f.All() + " trials"
 	case len(f.Trials) > 1:
 		which += ", trials " + strings.ReplaceAll(strings.Trim(fmt.Sprint(f.Named()), "[]"), " ", ", ")
 		if more := f.More(); more > 0 {
