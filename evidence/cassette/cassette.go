@@ -29,9 +29,9 @@ const (
 
 // Side has what one server, model or command answers.
 type Side struct {
-	Find    string                     `json:"find,omitempty" enum:"match sequence"`
-	State   map[string]json.RawMessage `json:"state,omitempty"` // first values, by name
-	Entries []Entry                    `json:"entries"`
+	Find    string                     `json:"find,omitempty" enum:"match sequence" jsonschema:"match (default): the first entry whose kind and match hold; sequence: the first whose kind holds"`
+	State   map[string]json.RawMessage `json:"state,omitempty" jsonschema:"first values of the state, by name"`
+	Entries []Entry                    `json:"entries" jsonschema:"tried in order"`
 
 	state map[string]any
 }
@@ -44,17 +44,17 @@ type Side struct {
 // With Template, the strings of its answers and of Set may have expressions on the request's members, as
 // {{ arguments.id }}; see package template.
 type Entry struct {
-	Name  string                     `json:"name,omitempty"` // for After of others
-	Kind  match.Matchers             `json:"kind,omitempty"` // holds in either way of finding
-	Match match.Matchers             `json:"match,omitempty"`
-	After string                     `json:"after,omitempty"`                       // the entry that must have been given before
-	Times int                        `json:"times,omitempty" min:"1" max:"1000000"` // the requests that answer is given to; else any number
-	Set   map[string]json.RawMessage `json:"set,omitempty"`                         // the state from then on, by name
+	Name  string                     `json:"name,omitempty" jsonschema:"for after of other entries"`
+	Kind  match.Matchers             `json:"kind,omitempty" jsonschema:"conditions on members of the request, which hold in either way of finding"`
+	Match match.Matchers             `json:"match,omitempty" jsonschema:"more conditions, which do not count in sequence"`
+	After string                     `json:"after,omitempty" jsonschema:"name of the entry that must have been given before"`
+	Times int                        `json:"times,omitempty" min:"1" max:"1000000" jsonschema:"how many requests get answer; default any number"`
+	Set   map[string]json.RawMessage `json:"set,omitempty" jsonschema:"the state from then on, by name"`
 
-	Template bool `json:"template,omitempty"` // strings of what is given are templates
+	Template bool `json:"template,omitempty" jsonschema:"strings of answers and of set may have {{ expressions }} on the request's members"`
 
-	Answer  *Answer  `json:"answer,omitempty"`  // to every request
-	Answers []Answer `json:"answers,omitempty"` // in place of answer, one to each request in order; later ones have none
+	Answer  *Answer  `json:"answer,omitempty" jsonschema:"answer to every request"`
+	Answers []Answer `json:"answers,omitempty" jsonschema:"in place of answer, one to each request in order; later ones have none"`
 
 	at    string // its index and file, for messages; empty if it is in no file
 	kind  *match.Args
@@ -75,9 +75,9 @@ var members = []string{
 
 // Answer is one answer.
 type Answer struct {
-	Value   json.RawMessage `json:"value,omitempty"`
-	Blob    string          `json:"blob,omitempty"`                             // in files, the SHA-256 of a value beside them
-	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000"` // before it is given
+	Value   json.RawMessage `json:"value,omitempty" jsonschema:"what is answered"`
+	Blob    string          `json:"blob,omitempty" jsonschema:"in place of value, in files, the SHA-256 of the file in blobs that has it"`
+	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000" jsonschema:"milliseconds before it is given; default 0"`
 }
 
 // Matcher returns a matcher of a kind, such as equals, for a condition of an entry. Its value must be one
@@ -172,6 +172,9 @@ func (e *Entry) compile(at string, names map[string]int, state map[string]json.R
 func (e *Entry) templates(at string) (err error) {
 	read := func(at strictyaml.Path, text string) template.Text {
 		made, wrong := template.Parse(text, members)
+		if wrong == nil {
+			wrong = made.Bounded()
+		}
 		if wrong != nil && err == nil {
 			err = fmt.Errorf("%s: %w", at, wrong)
 		}

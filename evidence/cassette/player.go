@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,39 +80,35 @@ func (p *Player) Ask(thread string, request map[string]any) (Given, *Miss) {
 		nth = p.uses[this]
 		answer = &e.Answers[nth]
 	}
-	value, set, err := answer.Value, e.set, error(nil)
+	value, state := answer.Value, maps.Clone(p.state)
+	maps.Copy(state, e.set)
 	if e.Template {
-		value, set, err = e.fill(nth, members)
-	}
-	if err != nil {
-		return Given{}, &Miss{Request: request, Nearest: i, Otherwise: -1, Unfilled: err, side: p.side}
+		var err error
+		if value, state, err = e.fill(nth, members, state); err != nil {
+			return Given{}, &Miss{Request: request, Nearest: i, Otherwise: -1, Unfilled: err, side: p.side}
+		}
 	}
 	if _, known := p.uses[this]; e.counted && (known || len(p.uses) < maxUses) {
 		p.uses[this]++
 	}
-	maps.Copy(p.state, set)
+	p.state = state
 	return Given{i, value, time.Duration(answer.DelayMS) * time.Millisecond}, nil
 }
 
 // fill returns what an entry with templates gives to a request: the value of its nth answer, and the
-// state from then on.
-func (e *Entry) fill(nth int, members map[string]any) (value json.RawMessage, set map[string]any, err error) {
+// state from then on, which has the templates of Set.
+func (e *Entry) fill(nth int, members, state map[string]any) (json.RawMessage, map[string]any, error) {
 	values := template.NewVariables()
 	for name, value := range members {
 		values.Bind(name, value)
 	}
-	set = map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(e.set)) {
-		if set[name], err = template.Fill(e.set[name], values); err != nil {
-			return nil, nil, err
-		}
-	}
-	filled, err := template.Fill(e.filled[nth], values)
+	both, err := template.Fill([]any{state, e.filled[nth]}, values)
 	if err != nil {
 		return nil, nil, err
 	}
-	value, err = jsontext.Marshal(filled)
-	return value, set, err
+	filled := both.([]any)
+	value, err := jsontext.Marshal(filled[1])
+	return value, filled[0].(map[string]any), err
 }
 
 // members returns what conditions are on: the members of a request, and those of objects in it as
