@@ -25,6 +25,7 @@ type Options struct {
 // Player answers in place of a provider. A trial has its own.
 type Player struct {
 	answers  *cassette.Player
+	side     *cassette.Side
 	requests [][]part // of each entry
 	o        Options
 }
@@ -38,7 +39,7 @@ func Play(side *cassette.Side, o Options) (*Player, error) {
 	if o.Clean == nil {
 		o.Clean = asItIs
 	}
-	return &Player{answers: side.Play(), requests: requests, o: o}, nil
+	return &Player{answers: side.Play(), side: side, requests: requests, o: o}, nil
 }
 
 // IsLive reports whether requests without an answer are for the provider.
@@ -127,17 +128,17 @@ func (p *Player) describe(asked request, miss *cassette.Miss) string {
 	switch {
 	case nearest < 0:
 	case len(how) == 0 && miss.Spent:
-		said += fmt.Sprintf(": entries[%d] is the same request, and has given its answer", nearest)
+		said += fmt.Sprintf(": %s is the same request, and has given its answer", p.side.Place(nearest))
 	case len(how) == 0:
-		said += fmt.Sprintf(": entries[%d] is the same request, made in another way", nearest)
+		said += fmt.Sprintf(": %s is the same request, made in another way", p.side.Place(nearest))
 	default:
-		said += fmt.Sprintf("; the nearest is entries[%d], from which it differs in %s", nearest, how[0])
+		said += fmt.Sprintf("; the nearest is %s, from which it differs in %s", p.side.Place(nearest), how[0])
 		if more := len(how) - 1; more > 0 {
 			said += ", and in " + text.Count(more, "other part")
 		}
 	}
 	if miss.Otherwise >= 0 {
-		said += fmt.Sprintf("; find: %s would give it entries[%d]", miss.Other, miss.Otherwise)
+		said += fmt.Sprintf("; find: %s would give it %s", miss.Other, p.side.Place(miss.Otherwise))
 	}
 	return said
 }
