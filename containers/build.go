@@ -242,7 +242,7 @@ func (t *buildLog) why(failed progressError) string {
 	if len(t.lines) > 0 {
 		why += "; the build says:\n" + strings.Join(t.lines, "\n")
 	}
-	return hint.Add(errors.New(why), t.hint).Error()
+	return hint.Add(errors.New(why), cmp.Or(t.hint, hint.OnBuild(string(failed)))).Error()
 }
 
 // dropStages removes what the classic builder keeps of the run's builds, except the wanted

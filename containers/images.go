@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -233,6 +234,8 @@ func explainPull(err, authErr error, loggedIn bool, host, instead string) error 
 	switch {
 	case authErr != nil:
 		return fmt.Errorf("%w: %w", authErr, err)
+	case unreached.MatchString(err.Error()):
+		return fmt.Errorf("the engine does not reach %s: see its network and proxy, or %s: %w", host, instead, err)
 	case !wantsLogin(err):
 		return fmt.Errorf("%s: %w", instead, err)
 	case loggedIn:
@@ -275,6 +278,9 @@ func readProgress(progress io.ReadCloser, take func(progressLine)) error {
 		take(line)
 	}
 }
+
+// unreached matches what engines say if they do not reach a registry.
+var unreached = regexp.MustCompile(`dial tcp|no such host|i/o timeout|[Cc]onnection (?:refused|reset)|[Nn]etwork is unreachable|TLS handshake timeout|Client\.Timeout exceeded|request canceled while waiting`)
 
 // wantsLogin reports whether a pull failed because a login is required. Some engines report
 // that only in the message.

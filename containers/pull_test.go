@@ -135,7 +135,7 @@ func TestExplainPull(t *testing.T) {
 		"unauthorized: authentication required":                                                                                 "its registry needs a login",
 		"pull access denied for a, repository does not exist or may require 'docker login': denied: requested access is denied": "build it; if it is private, its registry needs a login",
 		"manifest for registry.example/a:1 not found: manifest unknown":                                                         "build it: manifest",
-		`Get "https://registry.example/v2/": dial tcp: lookup registry.example: no such host`:                                   "build it: Get",
+		`Get "https://registry.example/v2/": dial tcp: lookup registry.example: no such host`:                                   "the engine does not reach registry.example: see its network and proxy, or build it: Get",
 	} {
 		if got := explainPull(errors.New(said), nil, false, "registry.example", "build it"); !strings.HasPrefix(got.Error(), want) {
 			t.Errorf("%s\nis explained as %v", said, got)

@@ -22,9 +22,10 @@ import (
 // page is a document whose console blocks are run, one after another in one directory, into
 // which the blocks with a file's name are written as they come.
 type page struct {
-	path   string
-	runs   map[string]string // recorded runs of frozen, by the directory that the page has for them
-	engine bool              // whether it needs the Docker engine
+	path    string
+	runs    map[string]string // recorded runs of frozen, by the directory that the page has for them
+	example string            // whose files its directory has
+	engine  bool              // whether it needs the Docker engine
 }
 
 // pages returns those documents: the ones that people work through.
@@ -33,6 +34,7 @@ func pages(t *testing.T) []page {
 	all := []page{
 		{path: "tutorial.md", engine: true},
 		{path: "troubleshooting.md"},
+		{path: "cassettes.md", example: "llm"},
 	}
 	known := map[string]page{
 		"howto/ci-without-keys.md":  {engine: true},
@@ -85,6 +87,11 @@ func TestConsole(t *testing.T) {
 			for name, recorded := range p.runs {
 				from := os.DirFS(filepath.Join(root, "test", "frozen", "testdata", "runs", recorded))
 				if err := os.CopyFS(filepath.Join(dir, name), from); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if p.example != "" {
+				if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", p.example))); err != nil {
 					t.Fatal(err)
 				}
 			}

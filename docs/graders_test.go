@@ -60,7 +60,7 @@ func TestShownFeedbackIsReal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		given = append(given, strings.TrimSpace(filesOf(archive, "fail")["feedback"]))
+		given = append(given, strings.Join(strings.Fields(filesOf(archive, "fail")["feedback"]), " "))
 	}
 	shown := shownFeedback.FindAllStringSubmatch(read(t, "graders.md"), -1)
 	for _, match := range shown {
@@ -216,6 +216,7 @@ type exchange struct {
 	Arguments json.RawMessage
 	Result    json.RawMessage
 	Error     json.RawMessage
+	Fault     evidence.FaultKind
 }
 
 func (x exchange) frames(id int) (request, answer string) {
@@ -244,9 +245,9 @@ func framesOf(t *testing.T, wire string) string {
 	t.Helper()
 	var frames strings.Builder
 	var seq int64
-	add := func(server string, dir evidence.Direction, raw string) {
+	add := func(server string, dir evidence.Direction, fault evidence.FaultKind, raw string) {
 		seq++
-		frame := evidence.Frame{Seq: seq, Server: server, Conn: server, Dir: dir, Raw: []byte(raw)}
+		frame := evidence.Frame{Seq: seq, Server: server, Conn: server, Dir: dir, Fault: fault, Raw: []byte(raw)}
 		line, err := json.Marshal(frame)
 		if err != nil {
 			t.Fatal(err)
@@ -262,8 +263,8 @@ func framesOf(t *testing.T, wire string) string {
 			t.Fatalf("%v: %s", err, line)
 		}
 		request, answer := x.frames(id)
-		add(x.Server, evidence.ToServer, request)
-		add(x.Server, evidence.ToClient, answer)
+		add(x.Server, evidence.ToServer, x.Fault, request)
+		add(x.Server, evidence.ToClient, "", answer)
 	}
 	return frames.String()
 }

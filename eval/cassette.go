@@ -63,6 +63,9 @@ func readCassette(doc *strictyaml.Document, e *Eval, p Playing) {
 		}
 	}
 	for _, one := range append(slices.Collect(maps.Values(c.Tasks)), c) {
+		if err := checkSideFaults(one); err != nil {
+			doc.Problemf(at, "cassette %s: %s", dir, flat(err))
+		}
 		for _, side := range one.Sides[cassette.Servers] {
 			if err := mock.CheckSide(side); err != nil {
 				doc.Problemf(at, "cassette %s: %s", dir, flat(err))

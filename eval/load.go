@@ -39,6 +39,8 @@ type Options struct {
 	// UpdateSnapshots takes snapshots of diff graders that are not there as empty, and
 	// refuses those that [Eval.WriteSnapshot] would not write.
 	UpdateSnapshots bool
+	// Faults is a file with faults for all tasks, in place of the eval's and theirs, or [NoFaults].
+	Faults string
 	// Local reads the eval to run it on processes of this machine: what cannot be
 	// without containers is refused.
 	Local bool
@@ -115,6 +117,7 @@ func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	var tasks []ResolvedTask
 	servers := append(slices.Collect(maps.Keys(config.MCPServers)), e.MockNames()...)
 	l.servers = l.declare(l.doc, nil)
+	l.faults = readFaults(l)
 	read := 0
 	for task := range l.readTasks() {
 		if read++; task.On() {
@@ -129,6 +132,7 @@ func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 		tasks = append(tasks, l.triggers()...)
 	}
 	graders.checkServers(servers)
+	l.faults.check(e, servers, l.servers)
 	check.tasks(tasks, servers)
 	for _, doc := range l.docs {
 		e.Warnings = append(e.Warnings, doc.Warnings()...)

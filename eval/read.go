@@ -34,6 +34,7 @@ type loader struct {
 	graders []evidence.GraderSpec       // the eval's own
 	servers map[string]mcpconfig.Server // likewise; all tasks that declare none have this map
 	skills  foundSkills
+	faults  faults // of tasks that have none of their own
 	newer   string // why unknown keys of upstream's mappings are ignored, if they are
 
 	// These grow with the tasks.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -54,6 +55,7 @@ type ResolvedTask struct {
 	Script       json.RawMessage             // a list, for executor script
 	Answers      answer.Table                // to requests of servers, compiled
 	Checkpoints  []ResolvedCheckpoint        // by turn
+	Faults       []cassette.Fault            // to make on purpose, compiled once the eval is loaded
 	Commands     []CommandMock               // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil if the task has none
@@ -92,6 +94,7 @@ func (r resolver) resolve() ResolvedTask {
 		Graders: graders, Checkpoints: r.checkpoints(),
 		Attack:  r.attack(taken, names),
 		Servers: r.declare(r.doc, t.MCPServers),
+		Faults:  faultsOf(r, id),
 	}
 	var labels labels
 	if t.ID != id {

@@ -246,7 +246,7 @@ func (e *Eval) Allow(entries []string) error {
 	names := slices.Sorted(maps.Keys(all))
 	for _, entry := range entries {
 		name, host, named := strings.Cut(entry, "=")
-		if !named && len(names) == 1 {
+		if !named && len(names) == 1 && entry != names[0] {
 			name, host = names[0], entry
 		}
 		switch {

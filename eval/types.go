@@ -54,7 +54,7 @@ type Eval struct {
 	// Contained names what needs a container, if that is why the eval was not read as Local.
 	Contained string `json:"-"`
 
-	// Mocks are the servers of MCPMocks, and MockFiles the files that they were read from.
+	// Mocks are the servers of MCPMocks, and MockFiles the files that they, a cassette and faults were read from.
 	Mocks     []*mock.Server `json:"-"`
 	MockFiles []string       `json:"-"`
 
@@ -194,6 +194,7 @@ type Config struct {
 	GroupBy           string                       `json:"group_by,omitempty" jsonschema:"model: add figures by model to results.json; other values have no effect"`
 
 	Cassette string             `json:"cassette,omitempty" jsonschema:"directory of a cassette, relative to the eval: what servers, models and commands are played from, in place of the real ones"`
+	Faults   []cassette.Fault   `json:"faults,omitempty" jsonschema:"faults to make on purpose of calls of servers and of models' turns"`
 	Canaries map[string]*Canary `json:"canaries,omitempty" jsonschema:"values that are planted and whose leaks are recorded, by name"`
 }
 
@@ -370,8 +371,9 @@ type Task struct {
 	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor, which requires them; others ignore them"`
 	Answers           answer.Table                 `json:"answers,omitempty" jsonschema:"answers to requests of MCP servers, by server, for executors script and llm"`
 
-	Commands    []CommandMock `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
-	Checkpoints []Checkpoint  `json:"checkpoints,omitempty" jsonschema:"graders to run between two turns of the conversation"`
+	Commands    []CommandMock    `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
+	Faults      []cassette.Fault `json:"faults,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
+	Checkpoints []Checkpoint     `json:"checkpoints,omitempty" jsonschema:"graders to run between two turns of the conversation"`
 
 	Attack *Attack `json:"attack,omitempty" jsonschema:"prompt injection: an attacker's goal, and where the attacker's text is placed"`
 

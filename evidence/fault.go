@@ -1,5 +1,9 @@
 package evidence
 
+// EventFault is the kind of an event recorded when waza makes a fault. Where is the server or the provider;
+// its data has the fault's kind under "fault", and of a server's the tool under "tool".
+const EventFault = "fault"
+
 // FaultKind is a kind of fault that waza makes on purpose, as an eval's faults say. What follows from it is
 // neither the server's fault nor the agent's.
 type FaultKind string

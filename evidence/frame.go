@@ -35,6 +35,7 @@ const (
 	SyntheticExpired   Synthetic = "session_expired" // answered with HTTP 404: the session has ended, and the client must start another
 	SyntheticHidden    Synthetic = "hidden_tool"     // not forwarded: the tool is hidden from the client
 	SyntheticBudget    Synthetic = "budget"          // not forwarded: the client exceeded its limits
+	SyntheticFault     Synthetic = "fault"           // a fault that the eval asks for
 )
 
 // Side is one of the two sides of a conversation.

@@ -64,6 +64,8 @@ const (
 const (
 	ReasonGraders  Reason = "graders"  // a grader failed
 	ReasonEvidence Reason = "evidence" // a grader lacks evidence
+	// ReasonFault means that a script did not expect a fault that waza made.
+	ReasonFault Reason = "fault"
 	// ReasonResponder means that no answer in place of the user could be obtained.
 	ReasonResponder Reason = "responder"
 )

@@ -361,7 +361,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 		short = append(short, failed.finding(*c.MaxToolErrors).String())
 	}
 	if len(short) > 0 {
-		short = append(short, describeScore(own < score, score, c.threshold(), parts))
+		short = append(short, "\n"+describeScore(own < score, score, c.threshold(), parts))
 	}
 	if !evidence.Reaches(score, c.threshold()) {
 		r.failures = append(r.failures, short...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // selection is which of the expected calls were made, and which other calls.
@@ -169,8 +170,8 @@ func (sel selection) findings() []string {
 	}
 	for _, pair := range sel.Pairs {
 		if !pair.Full() {
-			all = append(all, fmt.Sprintf("Expected other arguments of %s, which was matched with the expected %s: %s.",
-				sel.call(pair.Call), sel.describe(pair.Expected), differences(pair.Fit)))
+			call := sel.calls[pair.Call]
+			all = append(all, fmt.Sprintf("%s %s (call %d).", strings.Trim(quote(call.Tool), `"`), differences(pair.Fit), call.Seq))
 		}
 	}
 	for _, extra := range sel.TooMuch {
@@ -259,7 +260,7 @@ func (sel selection) call(i int) string { return describeCall(sel.calls[i]) }
 
 // differences lists where arguments are not as expected.
 func differences(f match.Fit) string {
-	return listOf(f.Differences, match.Difference.String)
+	return strings.Join(text.Some(f.Differences, maxShown, match.Difference.String), "; ")
 }
 
 func (sel selection) matchedDetails() []any {

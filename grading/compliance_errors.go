@@ -96,9 +96,9 @@ func codeOf(call evidence.Call) int64 {
 	return code
 }
 
-// counts reports whether call is an error of a kind that counts.
+// counts reports whether call is an error of a kind that counts. One that waza made is none.
 func (r *ErrorRules) counts(call evidence.Call) bool {
-	return call.Outcome.Failed() && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
+	return call.Fault == "" && call.Outcome.Failed() && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
 }
 
 // sort returns the failures among calls, which are in the order of their requests.

@@ -14,7 +14,7 @@ import (
 )
 
 func TestEveryTypeHasASchema(t *testing.T) {
-	if types := grading.Types(); !slices.IsSorted(types) || len(types) != 16 {
+	if types := grading.Types(); !slices.IsSorted(types) || len(types) != 17 {
 		t.Errorf("types %v", types)
 	}
 	for _, kind := range grading.Types() {
@@ -94,6 +94,11 @@ func TestValidate(t *testing.T) {
 		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":[]}`, "expected_actions must not be empty"},
 		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":["a","mcp:s","mcp:s/t/u"]}`, "expected_actions[1]"},
 		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":["a","mcp:s/t/u"]}`, ""},
+		{"recovery", `{}`, ""},
+		{"recovery", `{"accept":[]}`, "accept must not be empty"},
+		{"recovery", `{"accept":["again","guessed"]}`, "accept[1]"},
+		{"recovery", `{"max_again":-1}`, "at least 0"},
+		{"recovery", `{"gave_up":["("]}`, "gave_up[0]"},
 		{"skill_invocation", `{}`, "it checks nothing"},
 		{"skill_invocation", `{"required_skills":["a"]}`, `mode: "" is none of exact_match, in_order, any_order`},
 		{"skill_invocation", `{"forbidden_skills":["a"]}`, ""},

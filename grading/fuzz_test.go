@@ -34,6 +34,7 @@ func FuzzGrade(f *testing.F) {
 		"behavior":         `{"mcp_servers":{"s":{"max_errors":0,"required_tools":["/x/"]}}}`,
 		"diff":             `{"expected_files":[{"path":"a","contains":["+x","-y"]}]}`,
 		"json_schema":      `{"schema":{"type":"object"},"extract_json":true}`,
+		"recovery":         `{"accept":["again"],"max_again":1,"repeated_effect":"fail"}`,
 		"skill_invocation": `{"mode":"any_order","required_skills":["a"],"allow_extra":false}`,
 		"tool_calls":       `{"min_calls":1,"expect":[{"tool":"x","args":{"a":{"range":{"gt":1}}}}]}`,
 		"tool_constraint":  `{"allow_only":[{"tool":"x","source":"mcp:*","args":{"a":{"set":[1]}}}]}`,
@@ -57,7 +58,7 @@ func FuzzGrade(f *testing.F) {
 				Judge:   &evidence.Judge{BaseURL: "https://models.example", Model: "m", TimeoutSeconds: 1},
 				Graders: []evidence.GraderSpec{{Name: "g", Type: kind, Weight: 1, Config: config}},
 			},
-			frames:     []evidence.Frame{{Server: "s", Conn: "c", Dir: evidence.ToServer, Raw: raw}},
+			frames:     []evidence.Frame{{Server: "s", Conn: "c", Dir: evidence.ToServer, Raw: raw, Fault: evidence.FaultDrop}},
 			transcript: transcript, workspace: workspace,
 		})
 		questions, err := questionsIn(dir)

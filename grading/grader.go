@@ -79,6 +79,7 @@ func graders() map[string]func() grader {
 		"mcp_compliance":   func() grader { return new(ComplianceConfig) },
 		"program":          func() grader { return new(ProgramConfig) },
 		"prompt":           func() grader { return new(PromptConfig) },
+		"recovery":         func() grader { return new(RecoveryConfig) },
 		"skill_invocation": func() grader { return new(SkillInvocationConfig) },
 		"state":            func() grader { return new(StateConfig) },
 		"text":             func() grader { return new(TextConfig) },

@@ -163,7 +163,7 @@ func TestRubric(t *testing.T) {
 		{`{"expect_tools_used":["get_issue"],"rubric":"r","judge":{"min_score":0.7}}`, gives(0.6), fail, 0, "Gate failed: Expected the judge to give at least 0.7; it gives 0.6"},
 		{`{"rubric":"r","judge":{"min_score":0.7}}`, gives(0.6), fail, 0, "at least 0.7"},
 		{`{"expect_tools_used":["get_issue"],"rubric":"r"}`, "?", cannotSay, 0, "not what was asked for"},
-		{`{"expect_tools_used":["close_issue"],"rubric":"r"}`, gives(1), fail, 0, `Expected a successful call of "close_issue"; there was none. Called: "get_issue". The score is 0.00 (selection 0.00); 1.00 is needed to pass. The judge gives 1`},
+		{`{"expect_tools_used":["close_issue"],"rubric":"r"}`, gives(1), fail, 0, `Expected a successful call of "close_issue"; there was none. Called: "get_issue".` + "\nThe score is 0.00 (selection 0.00); 1.00 is needed to pass. The judge gives 1"},
 	} {
 		dir, asked := questions(t, s, "mcp_compliance", test.config)
 		answer(t, dir, asked, test.answer)

@@ -94,7 +94,7 @@ func (r *report) score() float64 {
 	return float64(r.checks-len(r.failures)) / float64(r.checks)
 }
 
-// feedback returns the failures, or that all checks hold, and then the notes.
+// feedback returns the failures, or that all checks hold, and then the notes. A sentence may begin a line.
 func (r *report) feedback() string {
 	sentences := atMost(r.failures)
 	switch {
@@ -106,7 +106,7 @@ func (r *report) feedback() string {
 	default:
 		sentences = []string{fmt.Sprintf("All %d checks hold.", r.checks)}
 	}
-	return strings.Join(append(sentences, atMost(r.notes)...), " ")
+	return strings.ReplaceAll(strings.Join(append(sentences, atMost(r.notes)...), " "), " \n", "\n")
 }
 
 // maxSentences is how many failures, and how many notes, feedback has. Graders put the most

@@ -173,7 +173,7 @@ func TestToolCalls(t *testing.T) {
 		{"too many", s, `{"max_calls":0}`, fail, 0, `at most 0 tool calls; found 3: call 1 ("get_issue" of github: ok)`},
 		{"none were made", scene{trial: evidence.Trial{Executor: "mock"}}, `{"max_calls":0}`, pass, 1, ""},
 		{"expected", s, `{"expect":[{"tool":"^GET","args":{"number":{"range":{"gte":8}}}},{"tool":"github-get"},{"tool":"read"}]}`, pass, 1, ""},
-		{"not as expected", s, `{"expect":[{"tool":"issue","args":{"repo":{"equals":"bye"}}}]}`, fail, 0, `Nearest: call 1 ("get_issue" of github: ok), whose repo: expected "bye"; got "hello"`},
+		{"not as expected", s, `{"expect":[{"tool":"issue","args":{"repo":{"equals":"bye"}}}]}`, fail, 0, `Nearest: call 1 ("get_issue" of github: ok), whose repo: "hello", expected "bye"`},
 		{"no transcript, no builtin tools", command, `{"max_calls":2,"forbidden_tools":["read_file"]}`, pass, 1, ""},
 		{"nor is one known not to be used", command, `{"required_tools":["read_file"]}`, cannotSay, 0, "gives no transcript"},
 	})

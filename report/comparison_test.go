@@ -50,7 +50,7 @@ func TestComparedTasks(t *testing.T) {
 		t.Fatalf("%d rows, %d of them unfold", len(rows), len(under))
 	}
 	unfolded := under[0].flat()
-	for _, want := range []string{"What differs: reason, calls, final output", `inventory find_item {"sku":"</script>"}: tool_error`, `inventory find_item {"sku":"BRG"}: ok`, "It costs 12 cents.", "<script>alert(1)</script>"} {
+	for _, want := range []string{"What differs: reason, calls, final output", `inventory find_item {"sku":"</script>"}: tool error`, `inventory find_item {"sku":"BRG"}: ok`, "It costs 12 cents.", "<script>alert(1)</script>"} {
 		if !strings.Contains(unfolded, want) {
 			t.Errorf("task-0 does not unfold to %q: %s", want, unfolded)
 		}

@@ -27,10 +27,13 @@ var funcs = template.FuncMap{
 	"when":     when,
 	"toMinute": toMinute,
 	"outcome":  outcomeOf,
+	"endedAs":  view.EndedAs,
+	"word":     view.Word[string],
 	"dict":     dict,
 	"add":      func(a, b int) int { return a + b },
 	"words":    func(all ...string) []string { return all },
 	"bar":      share,
+	"legends":  func() [2]string { return [2]string{view.IntervalLegend, view.DifferenceLegend} },
 	"between":  between,
 	"within":   within,
 	"several":  text.Count,
@@ -95,11 +98,10 @@ func kindOf(state view.State) string {
 	return "soft"
 }
 
-// outcomeOf returns the mark for the outcome of a trial, call or verdict, in the words of
-// docs/outcomes.md, or for the verdict on a run.
+// outcomeOf returns the mark for the outcome of a trial, call or verdict, or for the verdict on a run.
 func outcomeOf(outcome any) Mark {
 	word := fmt.Sprint(outcome)
-	return Mark{signOf(word), word, kindOf(view.StateOf(word))}
+	return Mark{signOf(word), view.Word(word), kindOf(view.StateOf(word))}
 }
 
 // signOf returns the symbol of an outcome.

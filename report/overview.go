@@ -94,6 +94,17 @@ func (o overview) Metrics() []results.Measure { return o.Results.MetricsByName()
 // MS returns the median agent time over all counted trials.
 func (o overview) MS() *float64 { return results.MedianDurationMS(o.Results.Tasks...) }
 
+// Columns returns the number of columns of the table of tasks.
+func (o overview) Columns() int {
+	n := 7
+	for _, has := range []bool{o.HasTokens, o.HasCost, o.HasAnswers} {
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
 // K returns the k of pass@k and pass^k: the number of trials.
 func (o overview) K() int { return len(o.Results.Summary.Statistics.PassAtK) }
 

@@ -29,6 +29,11 @@ type serversPage struct {
 	Servers []server
 }
 
+// Rated reports whether there are shares of calls, which have intervals.
+func (p serversPage) Rated() bool {
+	return slices.ContainsFunc(p.Servers, func(s server) bool { return s.ErrorRate != nil })
+}
+
 // Of returns the address of a server's section.
 func (p serversPage) Of(server string) template.URL { return p.Here(serverAnchor(server)) }
 

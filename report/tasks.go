@@ -14,7 +14,7 @@ import (
 type taskRow struct {
 	view.Task
 	Dots []dot
-	Why  string // why its first trial did not pass, or was attacked successfully
+	Why  string // why its first trial did not pass, or was attacked successfully; other places show it unless it is a prompt of trigger_tests.yaml
 	Is   string // filter words
 	Rank int    // sort key of its status; tasks that did not pass come first
 
@@ -124,7 +124,7 @@ type choice struct {
 func choices(rows []taskRow) []choice {
 	words := []string{wordOther, view.Flaky, results.AttackSucceeded}
 	for _, class := range evidence.Classes() {
-		words = append(words, string(class))
+		words = append(words, view.Word(class))
 	}
 	tags := make([]string, len(rows))
 	for i, row := range rows {

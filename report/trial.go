@@ -19,13 +19,14 @@ type Trial struct {
 	NextFailing    *evidence.TrialID // in the run; nil if there is none
 	Earlier        []evidence.Trial
 	Outcome        evidence.Class
+	Mark           Mark   // its outcome, with the reason
 	Why            string // one sentence
 	Score          float64
 	Gaps           []string
 
 	PromptText, Output Text
 	Setup              Text   // configuration of the trial in the eval, as YAML
-	Again              string // command to run it again
+	Again, AgainDoes   string // command to run it again, and a sentence about it
 	Figures            Figures
 	Sources            []Source
 	Rows               []Row

@@ -104,6 +104,8 @@ func (r *reading) trial() (Trial, error) {
 		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: judged.Score, Outcome: judged.Class,
 		PromptText: r.room.markdown(r.talk.Trial.Prompt), Output: r.room.markdown(r.talk.Trial.FinalOutput),
 	}
+	t.Mark = outcomeOf(judged.Class)
+	t.Mark.Word = view.EndedAs(judged.Class, judged.Reason)
 	t.Previous, t.Next = siblings(r.dir, t.Number)
 	t.Verdicts, t.Attack = r.verdicts(judged.Verdicts), r.attack()
 	t.Reached = r.checkpoints()

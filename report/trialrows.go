@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 )
 
@@ -281,17 +282,16 @@ func stateOf(e evidence.Event) view.State {
 // quiet reports whether an event is expected.
 func quiet(e evidence.Event) bool { return stateOf(e) == view.Plain }
 
-// alike reports whether two events can share a row. Each invocation of a mocked program, each answer to a
-// server and each call of a hook has its own.
-func alike(a, b evidence.Event) bool {
-	own := slices.Contains([]string{view.EventCommand, evidence.EventAnswer, evidence.EventHookCall}, a.Kind)
-	return !own && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
+// folds reports whether an event shares a row with others that are expected. The start and end of the agent,
+// each invocation of a mocked program, each answer to a server and each call of a hook have their own.
+func folds(e evidence.Event) bool {
+	return quiet(e) && !slices.Contains([]string{eventStart, eventEnd, view.EventCommand, evidence.EventAnswer, evidence.EventHookCall}, e.Kind)
 }
 
-// eventGroups returns events in order, with consecutive similar ones grouped.
+// eventGroups returns events in order, with consecutive ones that are expected grouped.
 func eventGroups(events []evidence.Event) (groups [][]evidence.Event) {
 	for _, e := range events {
-		if n := len(groups); n > 0 && alike(groups[n-1][0], e) {
+		if n := len(groups); n > 0 && folds(groups[n-1][0]) && folds(e) {
 			groups[n-1] = append(groups[n-1], e)
 		} else {
 			groups = append(groups, []evidence.Event{e})
@@ -318,18 +318,23 @@ func (r *reading) early(events []evidence.Event) (early []evidence.Event, groups
 // earlyRow returns a row of events before the agent's start.
 func (r *reading) earlyRow(events []evidence.Event) Row {
 	row := r.eventRow(events)
-	row.Lane, row.Who, row.What = "", "sandbox", "before the start"
-	var kinds []string
-	for _, e := range events {
-		if kind := e.Kind + " of " + e.Where; !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	row.Preview = brief(fmt.Sprintf("%d events: %s", len(events), strings.Join(kinds, ", ")), previewSize)
+	row.severalKinds("before the start", events)
 	return row
 }
 
-// eventRow returns a row of similar events.
+// severalKinds describes a row of events of several kinds.
+func (r *Row) severalKinds(what string, events []evidence.Event) {
+	var kinds []string
+	for _, e := range events {
+		if kind := view.EventWord(e) + " of " + e.Where; !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	r.Lane, r.Who, r.What = "", "sandbox", what
+	r.Preview = brief(fmt.Sprintf("%s: %s", text.Count(len(events), "event"), strings.Join(kinds, ", ")), previewSize)
+}
+
+// eventRow returns a row of one event, or of several that are expected.
 func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]
 	row := Row{
@@ -339,7 +344,9 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	if first.Kind == eventStart || first.Kind == eventEnd {
 		row.What, row.Preview = row.Preview, ""
 	}
-	if len(group) > 1 {
+	if slices.ContainsFunc(group, func(e evidence.Event) bool { return e.Kind != first.Kind || e.Where != first.Where }) {
+		row.severalKinds("as expected", group)
+	} else if len(group) > 1 {
 		row.Preview = fmt.Sprintf("%d: %s", len(group), brief(messages(group), previewSize))
 	}
 	state := stateOf(first)

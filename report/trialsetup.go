@@ -15,7 +15,12 @@ import (
 // Within sets the run of the trial, and the path of its evidence in the run's directory.
 func (t *Trial) Within(run view.Run, path string) {
 	t.Dir, t.NextFailing = path, run.NextFailing(t.Task, t.Number)
-	t.Again = "waza rerun " + text.ShellWord(run.Dir) + " --task " + text.ShellWord(text.GlobWord(t.Task)) + " --trials 1 --keep"
+	t.Again = "waza rerun " + text.ShellWord(run.Dir) + " --task " + text.ShellWord(text.GlobWord(t.Task)) + " --trials 1"
+	t.AgainDoes = "Runs the task again as one trial."
+	if run.Isolated {
+		t.Again += " --keep"
+		t.AgainDoes = "Runs the task again as one trial and keeps its sandbox until Ctrl-C; without --keep the sandbox is removed."
+	}
 }
 
 // maxPrompt is the maximum length in bytes of the prompt in a trial's setup; the page shows

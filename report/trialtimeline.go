@@ -410,7 +410,7 @@ func (s scale) callBar(call *evidence.Call) Bar {
 		kind = "none"
 	}
 	tool, took := brief(call.Tool, 60), lasted(call.Start, call.End)
-	title, labels := fmt.Sprintf("call %d, %s, %s", call.Seq, tool, call.Outcome), []string{tool}
+	title, labels := fmt.Sprintf("call %d, %s, %s", call.Seq, tool, view.Word(call.Outcome)), []string{tool}
 	if took != "" {
 		title, labels = title+", "+took, []string{tool + ", " + took, tool, took}
 	}

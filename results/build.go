@@ -130,6 +130,7 @@ func outline(trial Trial) RunResult {
 		DurationMS:    duration(trial),
 		Validations:   validations(trial.Verdicts.Verdicts),
 		Attack:        attackOf(trial),
+		Faults:        faultsIn(trial),
 		SessionDigest: digest(trial),
 		Servers:       trial.Reports(),
 		Judge:         judgeOf(trial.Steps),

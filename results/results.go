@@ -47,8 +47,8 @@ type Results struct {
 
 	Servers []ServerCard `json:"servers,omitempty"`
 	Tasks   []Task       `json:"tasks"`
-	// IsBaseline marks a run without skills. Baseline contains its results in those of the
-	// run with skills.
+	// IsBaseline marks a run without skills or faults. Baseline contains its results in those of the
+	// run that is compared with it.
 	IsBaseline bool            `json:"is_baseline,omitempty"`
 	Baseline   json.RawMessage `json:"baseline_outcome,omitempty"`
 }
@@ -66,6 +66,7 @@ type Config struct {
 	// NoAttacks reports that nothing was injected: the run is a baseline.
 	NoAttacks bool `json:"no_attacks,omitempty"`
 	NoSkills  bool `json:"no_skills,omitempty"`
+	NoFaults  bool `json:"no_faults,omitempty"`
 }
 
 // trialsOf returns how many trials of a task are planned.
@@ -98,6 +99,7 @@ type Summary struct {
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
 	Attacks        *Attacks    `json:"attacks,omitempty"`          // nil where none was made
+	Faults         *Faults     `json:"faults,omitempty"`           // nil where none was made, or could have been in a run with a baseline
 }
 
 // Group is the tasks of one group in figures.
@@ -177,6 +179,7 @@ type RunResult struct {
 	Responder     *evidence.Responder          `json:"responder,omitempty"`           // where a model answered the agent
 	Commands      []evidence.CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks
 	Attack        *Attack                      `json:"attack,omitempty"`              // nil where none was made
+	Faults        int                          `json:"faults,omitempty"`              // that waza made of calls and models' turns
 
 	// Of the last attempt, for people at the end of a run: its time with what is before and
 	// after the agent, and servers that it shared with other trials.

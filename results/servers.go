@@ -67,7 +67,7 @@ func (trial Trial) Reports() []ServerReport {
 
 func callsOf(trial Trial, server string) (calls []evidence.Call) {
 	for _, call := range trial.Calls {
-		if call.Server == server {
+		if call.Server == server && call.Fault == "" { // of the others the outcome is not the server's
 			calls = append(calls, call)
 		}
 	}

@@ -16,7 +16,7 @@ const (
 )
 
 func summarise(tasks []Task, duration int64) Summary {
-	s := Summary{TotalTests: len(tasks), DurationMS: duration, Attacks: attacks(tasks)}
+	s := Summary{TotalTests: len(tasks), DurationMS: duration, Attacks: attacks(tasks), Faults: faults(tasks, nil)}
 	var scores, weighted []float64
 	for _, t := range tasks {
 		for _, r := range t.Runs {
@@ -249,7 +249,7 @@ func (r Results) exitCode() int {
 	if all == 0 {
 		return ExitIncomplete
 	}
-	if r.Baseline != nil {
+	if r.Baseline != nil && r.Summary.Faults == nil {
 		if _, _, adds, _ := r.Impact(); adds > 0 {
 			return ExitPassed
 		}
@@ -269,12 +269,16 @@ type SkillImpact struct {
 	PercentChange float64 `json:"percent_change"` // of the baseline's; 100 where that is 0 and the other is not
 }
 
-// Against adds a comparison with a run without skills, task by task. A task without counted
-// trials in both has no impact.
+// Against adds a comparison with a run without faults, trial by trial; or with one without skills, task by
+// task: a task without counted trials in both has no impact.
 func (r *Results) Against(base Results) (err error) {
 	base.IsBaseline, base.Baseline = true, nil
 	if r.Baseline, err = evidence.Marshal(base); err != nil {
 		return err
+	}
+	if base.Config.NoFaults {
+		r.Summary.Faults = faults(r.Tasks, base.Tasks)
+		return nil
 	}
 	for i, task := range r.Tasks {
 		at := slices.IndexFunc(base.Tasks, func(t Task) bool { return t.TestID == task.TestID })

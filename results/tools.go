@@ -115,6 +115,9 @@ func (t *tools) cards() (all []ToolCard, more int) {
 func used(trial Trial) map[string]*tools {
 	servers := map[string]*tools{}
 	for _, call := range trial.Calls {
+		if call.Fault != "" {
+			continue // its outcome is not the tool's
+		}
 		if servers[call.Server] == nil {
 			servers[call.Server] = &tools{}
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
@@ -17,11 +18,11 @@ import (
 )
 
 // Batch is all runs of one command: one or several evals, each with one or several agents and
-// models, and optionally again without skills.
+// models, and optionally again without faults or, if there are none, without skills.
 type Batch struct {
 	Evals    []string  // paths; at least one
 	Variants []Variant // at least one
-	Paired   bool      // also run without skills, as the eval's baseline does
+	Paired   bool      // also run the baseline, as the eval's baseline does
 	// Dir is the run directory, which must be new or empty. If there are several runs, each has
 	// a subdirectory. If empty, each run gets a new directory below .waza/runs.
 	Dir string
@@ -115,9 +116,9 @@ var errNotBegun = errors.New("interrupted before it began")
 
 // load plans the runs of an eval: one for each variant, with a baseline without skills if that
 // is wanted and a task has skills.
-func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
+func (b Batch) load(ctx context.Context, path string) (jobs []*Job, err error) {
 	for _, v := range b.Variants {
-		j, err := b.plan(ctx, eval, v.set)
+		j, err := b.plan(ctx, path, v.set)
 		if err != nil {
 			return nil, err
 		}
@@ -125,24 +126,30 @@ func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
 		if v.Model != "" && j.Eval.Config.Executor == evidence.ExecutorScript {
 			return nil, mistake("--model %s has no effect on executor script, which plays the tasks' scripts; name an agent that asks a model with --executor, or leave out --model", v.Model)
 		}
-		if j.Request.NoSkills || !b.Paired && !j.Eval.Baseline {
+		faulty := slices.ContainsFunc(j.Trials, func(t *plan.Trial) bool { return len(t.Faults) > 0 })
+		if j.Request.NoSkills && !faulty || !b.Paired && !j.Eval.Baseline {
 			continue
 		}
 		if j.Request.UpdateSnapshots {
 			return nil, mistake("--update-snapshots takes snapshots of one run, and a baseline makes it two; remove one of them")
 		}
-		if !slices.ContainsFunc(j.Trials, func(t *plan.Trial) bool { return len(t.Skills) > 0 }) {
-			b.Announce("no task has a skill, so there is nothing to compare; running without a baseline")
+		if !faulty && !slices.ContainsFunc(j.Trials, func(t *plan.Trial) bool { return len(t.Skills) > 0 }) {
+			b.Announce("no task has a skill or a fault, so there is nothing to compare; running without a baseline")
 			continue
 		}
 		if j.Request.Shard != nil {
-			return nil, mistake("--shard cannot be given with a baseline, which is a run of its own: run its shards with --no-skills, and compare the merged runs")
+			return nil, mistake("--shard cannot be given with a baseline, which is a run of its own: run its shards with --no-skills, or --faults none, and compare the merged runs")
 		}
 		if j.Request.Host.Hold != nil {
 			return nil, mistake("--keep keeps one sandbox and this would be two runs; leave out the baseline")
 		}
-		j.Base, err = b.plan(ctx, eval, func(q *Request) {
-			q.Executor, q.Model, q.Name, q.NoSkills, q.Baseline = v.Executor, v.Model, "baseline", true, true
+		j.Base, err = b.plan(ctx, path, func(q *Request) {
+			q.Executor, q.Model, q.Name, q.Baseline = v.Executor, v.Model, "baseline", true
+			if faulty {
+				q.Faults = eval.NoFaults
+			} else {
+				q.NoSkills = true
+			}
 		})
 		if err != nil {
 			return nil, err
@@ -256,15 +263,19 @@ func (b Batch) run(ctx context.Context, j *Job) (Outcome, error) {
 	if j.Base == nil {
 		return b.runAfter(ctx, j, nil)
 	}
-	b.Announce("run 1 of 2: without skills")
+	what := "skills"
+	if j.Base.Request.Faults == eval.NoFaults {
+		what = "faults"
+	}
+	b.Announce("run 1 of 2: without " + what)
 	baseline, err := b.runAfter(ctx, j.Base, nil)
 	if err != nil || baseline.ExitCode() > results.ExitFailed {
 		return Outcome{}, err
 	}
 	if ctx.Err() != nil {
-		return Outcome{}, errors.New("interrupted before the run with skills began")
+		return Outcome{}, fmt.Errorf("interrupted before the run with %s began", what)
 	}
-	b.Announce("run 2 of 2: with skills")
+	b.Announce("run 2 of 2: with " + what)
 	return b.runAfter(ctx, j, &baseline)
 }
 
@@ -281,7 +292,7 @@ func (j *Job) entry(out Outcome, err error) results.Entry {
 	case !out.Results.Timestamp.IsZero():
 		entry = results.Entry{Outline: out.Results.Outline(), Path: out.Dir, Made: out.Record.Settings()}
 	case err == nil:
-		err = errors.New("the run without skills left trials without an outcome")
+		err = errors.New("its baseline left trials without an outcome")
 	}
 	if err != nil {
 		entry.Error = text.Inert(text.FirstLine(err.Error()))

@@ -265,7 +265,7 @@ func (r Record) forResults() results.Run {
 		EvalID: r.ID, Skill: r.Eval.Skill, EvalName: r.Eval.Name, Timestamp: r.Started.UTC(), Labels: r.Eval.Labels, IsBaseline: r.Baseline,
 		Config: results.Config{
 			RunsPerTest: r.Trials, ModelID: r.Eval.Model, EngineType: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
-			TimeoutSec: r.Eval.TimeoutSeconds, Isolated: r.Isolated, Weak: r.Weak(), NoAttacks: r.NoAttacks, NoSkills: r.NoSkills,
+			TimeoutSec: r.Eval.TimeoutSeconds, Isolated: r.Isolated, Weak: r.Weak(), NoAttacks: r.NoAttacks, NoSkills: r.NoSkills, NoFaults: r.Faults == eval.NoFaults,
 		},
 	}}
 	if r.Timeout > 0 {
@@ -302,6 +302,7 @@ func (r Record) Settings() []results.Setting {
 		{Name: "waza", Value: strings.TrimSpace(r.Waza + " " + r.Build)},
 		{Name: "network", Value: r.Network},
 		{Name: "skills left out", Value: map[bool]string{true: "yes", false: "no"}[r.NoSkills]},
+		{Name: "faults", Value: cmp.Or(r.Faults, "the eval's")},
 		{Name: "engine", Value: r.Engine["version"]},
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.Inputs)) {
@@ -362,6 +363,9 @@ func (r Record) Again(readOverlay func(path string) (*mcpconfig.ClientFile, erro
 	q = Request{Choices: r.Choices, Start: r.Directory}
 	if q.Cassette != "" {
 		q.Cassette = fromDirectory(r, q.Cassette)
+	}
+	if q.Faults != "" && q.Faults != eval.NoFaults {
+		q.Faults = fromDirectory(r, q.Faults)
 	}
 	if q.ContextDir != "" {
 		q.ContextDir = fromDirectory(r, q.ContextDir)

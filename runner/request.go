@@ -38,7 +38,8 @@ type Choices struct {
 	SkipGraders bool          `json:"skip_graders,omitempty"`
 	NoAttacks   bool          `json:"no_attacks,omitempty"` // leave out injections
 	NoSkills    bool          `json:"no_skills,omitempty"`  // leave out skills
-	Baseline    bool          `json:"baseline,omitempty"`   // a baseline, which is compared with a run with skills
+	Faults      string        `json:"faults,omitempty"`     // file of faults for all tasks, or eval.NoFaults; empty for the eval's
+	Baseline    bool          `json:"baseline,omitempty"`   // a baseline, which is compared with a run with skills or faults
 	Retries     int           `json:"infra_retries"`        // how often trials with outcome infra are retried
 	ContextDir  string        `json:"context_dir,omitempty"`
 	Egress      []string      `json:"egress,omitempty"` // further hosts that servers may reach, as NAME=HOST

@@ -34,7 +34,7 @@ type Job struct {
 	// LeftOut are the ids of the tasks that the request did not select.
 	LeftOut []string
 	// Dir is the run directory; [RunBatch] sets that of a new run. Base is the baseline without
-	// skills, which runs first; may be nil.
+	// faults or skills, which runs first; may be nil.
 	Dir  string
 	Base *Job
 
@@ -99,7 +99,7 @@ func readJob(q Request) (*Job, error) {
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
 		ContextDir: q.ContextDir, Overlay: q.Overlay, Egress: q.Egress, CheckScript: q.Host.CheckScript, CheckModelScript: q.Host.CheckModelScript, Local: !q.Isolated, AsWritten: q.AsWritten,
 		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,
-		NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots, Playing: q.Playing,
+		NoSkills: q.NoSkills, Faults: q.Faults, UpdateSnapshots: q.UpdateSnapshots, Playing: q.Playing,
 	})
 	if e != nil {
 		q.Host.Notice(e.Warnings)

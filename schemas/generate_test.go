@@ -14,6 +14,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/results"
 )
@@ -57,6 +58,15 @@ func generateResults() ([]byte, error) {
 		return nil, fmt.Errorf("schema of results: %w", err)
 	}
 	return render(s, "results.schema.json", "waza results")
+}
+
+// generateSide returns the schema of a side of a cassette.
+func generateSide() ([]byte, error) {
+	s, err := of[cassette.Side]()
+	if err != nil {
+		return nil, err
+	}
+	return render(s, "side.schema.json", "side of a waza cassette")
 }
 
 // custom returns the schemas of types that cannot be derived from their Go type.

@@ -18,6 +18,9 @@ var task []byte
 //go:embed results.schema.json
 var results []byte
 
+//go:embed side.schema.json
+var side []byte
+
 // Eval returns the JSON Schema (draft 7) of an eval file.
 func Eval() []byte { return append([]byte(nil), eval...) }
 
@@ -26,3 +29,6 @@ func Task() []byte { return append([]byte(nil), task...) }
 
 // Results returns the JSON Schema (draft 7) of results.json.
 func Results() []byte { return append([]byte(nil), results...) }
+
+// Side returns the JSON Schema (draft 7) of a side of a cassette.
+func Side() []byte { return append([]byte(nil), side...) }

@@ -2,6 +2,8 @@ package schemas_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -23,6 +25,7 @@ func TestGenerated(t *testing.T) {
 		"eval.schema.json":    generateEval,
 		"task.schema.json":    generateTask,
 		"results.schema.json": generateResults,
+		"side.schema.json":    generateSide,
 	} {
 		want, err := generated()
 		if err != nil {
@@ -116,6 +119,39 @@ func TestCopies(t *testing.T) {
 	schemas.Task()[0] = 'x'
 	if schemas.Eval()[0] != '{' || schemas.Task()[0] != '{' {
 		t.Error("a caller changed the schemas")
+	}
+}
+
+// The sides of the examples' cassettes are what the schema says, and name it for editors.
+func TestSides(t *testing.T) {
+	schema := compile(t, schemas.Side())
+	sides, err := filepath.Glob("../examples/*/cassette/*/*.yaml")
+	ofTasks, taskErr := filepath.Glob("../examples/*/cassette/tasks/*/*/*.yaml")
+	if err = errors.Join(err, taskErr); err != nil || len(sides) < 5 || len(ofTasks) < 5 {
+		t.Fatalf("%d sides, %d of tasks, %v", len(sides), len(ofTasks), err)
+	}
+	var at struct {
+		ID string `json:"$id"`
+	}
+	if err := json.Unmarshal(schemas.Side(), &at); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(sides, ofTasks...) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value(t, text)); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if line, _, _ := strings.Cut(string(text), "\n"); line != "# yaml-language-server: $schema="+at.ID {
+			t.Errorf("%s begins with %q, and its schema is at %s", path, line, at.ID)
+		}
+	}
+	for _, wrong := range []string{"entries: [{anwser: {value: 1}}]", "find: match", "entries: [{times: 0, answer: {value: 1}}]"} {
+		if schema.Validate(value(t, []byte(wrong))) == nil {
+			t.Errorf("it takes %s", wrong)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -56,6 +57,44 @@ func TestAgents_Every(t *testing.T) {
 	}
 	if len(names) < 3 {
 		t.Errorf("agents call the same tool %q: does this test test anything?", slices.Sorted(maps.Keys(names)))
+	}
+}
+
+// TestAgents_Faults checks that two agents get a tool's error and a model's refusal to go on at once that waza
+// makes, and that each asks its model again.
+func TestAgents_Faults(t *testing.T) {
+	t.Parallel()
+	p := newAgentsProject(t)
+	p.write("faults.yaml", `
+faults:
+  - {server: web, tool: echo, nth: 1, fault: tool_error, message: out of order}
+  - {model: stub, nth: 1, fault: rate_limit}
+`)
+	two := []string{"claude", "codex"}
+	p.start("run", "--isolate", "--executor", strings.Join(two, ","), "--run-dir", "runs", "--faults", "faults.yaml", "--task", "http", "eval.yaml").waitFor(exitFailed, time.Duration(len(two))*runLimit)
+	for i, agent := range two {
+		run := fmt.Sprintf("runs/%d-%s", i+1, agent)
+		dir := evidence.Dir(p.path(run, "trials", "http", "1"))
+		calls, err := dir.Calls()
+		failed := slices.IndexFunc(calls, func(c evidence.Call) bool { return c.Fault == evidence.FaultToolError })
+		if err != nil || failed < 0 || calls[failed].Outcome != evidence.OutcomeToolError {
+			t.Errorf("%s: calls %+v, %v", agent, calls, err)
+		}
+		var faults []evidence.FaultKind
+		for call, err := range dir.ModelCalls() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if call.IsTurn() {
+				faults = append(faults, call.Fault)
+			}
+		}
+		if len(faults) < 3 || faults[0] != evidence.FaultRateLimit || slices.Contains(faults[1:], evidence.FaultRateLimit) {
+			t.Errorf("%s: model calls with faults %q", agent, faults)
+		}
+		if trial := p.resultsIn(run).Tasks[0].Runs[0]; !trial.Outcome.OfAgent() || !strings.Contains(trial.FinalOutput, "out of order") {
+			t.Errorf("%s: %s, %s, %q", agent, trial.Outcome, trial.Message, trial.FinalOutput)
+		}
 	}
 }
 

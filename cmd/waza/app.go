@@ -372,13 +372,13 @@ func (s *state) buildID() string {
 // schemaCommand is waza schema.
 func schemaCommand(s *state) *cli.Command {
 	return &cli.Command{
-		Name: "schema", Usage: "Print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results",
+		Name: "schema", Usage: "Print the JSON Schema of eval files, task files, results.json or sides of cassettes", ArgsUsage: "eval|task|results|side",
 		Action: func(ctx context.Context, c *cli.Command) error {
-			const what = "eval, task or results"
+			const what = "eval, task, results or side"
 			if err := takes(c, 1, 1, what); err != nil {
 				return err
 			}
-			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task(), "results": schemas.Results()}
+			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task(), "results": schemas.Results(), "side": schemas.Side()}
 			document, ok := documents[c.Args().First()]
 			if !ok {
 				return usage("schema takes %s, not %q", what, c.Args().First())

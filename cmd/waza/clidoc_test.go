@@ -84,7 +84,7 @@ func uses() map[string][]shownUse {
 			{"waza init --name memory -- npx -y @modelcontextprotocol/server-memory", "for a package"},
 			{"waza init mcp.json --dir evals --no-run", "for the servers of a client, without running it"},
 		},
-		"new task":   {{"waza new task refund --tool refund_order", "add a task that calls a tool"}},
+		"new task":   {{"waza new task refund --tool refund_order", "add a task that calls a tool"}, {"waza new task --from latest refund/1", "make a task of a trial"}},
 		"new server": {{"waza new server memory -- npx -y @modelcontextprotocol/server-memory", "add a server"}},
 		"new grader": {{"waza new grader polite --type prompt", "add a grader that asks a model"}},
 		"check":      {{"waza check", "check the eval.yaml here"}, {"waza check eval.yaml --strict --format json", "for a pipeline; warnings fail it too"}},

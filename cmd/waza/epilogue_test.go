@@ -87,7 +87,7 @@ func TestWhyAgentEnded(t *testing.T) {
 	s, out, _ := testState()
 	ended := runner.Outcome{Results: results.Results{Tasks: []results.Task{{TestID: "price", Runs: []results.RunResult{hostile}}}}}
 	s.epilogue(ended.View(), normal)
-	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent_error (signal): exited: ") {
+	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent crashed: exited: ") {
 		t.Errorf("%q", out.String())
 	}
 }

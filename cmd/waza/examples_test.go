@@ -3,6 +3,7 @@ package main
 import (
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -21,8 +23,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -42,8 +46,10 @@ func TestExamples_GoInstall(t *testing.T) {
 
 // TestExamples_Browser has a test of its own because its image, with Chromium, takes long to build.
 func TestExamples_Browser(t *testing.T) {
-	example{"browser", "node:24-bookworm-slim", "config:\n", "  isolation: {network: NETWORK}\n", 1, exitOK, exploreBrowser}.run(t, dockertest.Waza(t), "airtight")
+	browser.run(t, dockertest.Waza(t), "airtight")
 }
+
+var browser = example{"browser", "node:24-bookworm-slim", "config:\n", "  isolation: {network: NETWORK}\n", 1, exitOK, exploreBrowser}
 
 var networks = [2]string{"bridge", "airtight"}
 
@@ -91,39 +97,114 @@ func (e example) run(t *testing.T, waza, network string) {
 	checkGuest(t, p)
 	checkFrames(t, p, e.trials)
 	e.explore(t, p)
-	checkReplay(t, p, e.trials, e.exit)
+	e.checkCassette(t, p, "eval.yaml", "cassette")
 	checkRegrade(t, p, e.trials, e.exit)
 }
 
-// checkReplay checks that a cassette of the run plays it in containers, and without isolation, variables and any network
-// but loopback: agents make the same calls, and graders come to the same verdicts.
-func checkReplay(t *testing.T, p *project, trials, exit int) {
+// checkCassette checks that a cassette of the example has what its run shows, and plays the run in containers and
+// alone: agents make the same calls, and graders come to the same verdicts. With -update the example gets
+// the cassette.
+func (e example) checkCassette(t *testing.T, p *project, eval, dir string) {
 	t.Helper()
-	p.start("record", "run", "-o", "cassette").wait(exitOK)
-	p.start("run", "eval.yaml", "--isolate", "--cassette", "cassette", "--run-dir", "played").wait(exit)
-	runs := []string{"played"}
-	if !strings.Contains(p.read("eval.yaml"), "canaries:") { // a canary in a server's file needs isolation
-		runs = append(runs, "alone")
-		p.startProgram("unshare", "--net", "--map-root-user", "sh", "-c", `ip link set lo up && exec env -i HOME=/tmp PATH=/usr/bin:/bin "$@"`, "sh",
-			p.waza, "run", "eval.yaml", "--no-isolate", "--cassette", "cassette", "--run-dir", "alone").wait(exit)
-	}
-	dirs, err := runner.Trials(p.path("run"))
-	if err != nil || len(dirs) != trials {
-		t.Fatalf("%d trials, %v; want %d", len(dirs), err, trials)
-	}
-	for _, dir := range dirs {
-		trial, err := filepath.Rel(p.path("run", "trials"), string(dir))
+	p.start("record", "run", "-o", "recorded").wait(exitOK)
+	if *golden.Update {
+		made, err := cassette.Read(p.path("recorded"))
+		if err == nil {
+			err = errors.Join(made.Write(p.path(dir)), made.Write("../../examples/"+e.name+"/"+dir))
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	if diff := cmp.Diff(p.lasting(dir), p.lasting("recorded")); diff != "" {
+		t.Errorf("examples/%s/%s (-want +recorded), updated with -update:\n%s", e.name, dir, diff)
+	}
+	p.start("run", eval, "--isolate", "--cassette", dir, "--run-dir", "played").wait(e.exit)
+	runs := []string{"played"}
+	if e.playsAlone(p) {
+		p.playAlone(eval, dir, e.exit)
+		runs = append(runs, "alone")
+	}
+	for _, trial := range p.trialsOf("run", e.trials) {
 		for _, run := range runs {
-			if diff := cmp.Diff(p.callsOf("run", trial), p.callsOf(run, trial)); diff != "" {
+			if diff := cmp.Diff(dates.ReplaceAllString(p.callsOf("run", trial), ""), dates.ReplaceAllString(p.callsOf(run, trial), "")); diff != "" {
 				t.Errorf("calls of %s, %s (-live +played):\n%s", trial, run, diff)
 			}
 			if diff := cmp.Diff(p.verdictsOf("run", trial), p.verdictsOf(run, trial)); diff != "" {
 				t.Errorf("verdicts of %s, %s (-live +played):\n%s", trial, run, diff)
 			}
 		}
+	}
+}
+
+// dates matches dates of files that a server tells, or names files by.
+var dates = regexp.MustCompile(`\w{3} \w{3} \d\d \d{4} \d\d:\d\d:\d\d GMT\+0000 \(Coordinated Universal Time\)|\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z`)
+
+// hashes matches what a scripted model and a recording make of what was said, dates too: ids and digests.
+var hashes = regexp.MustCompile(`"?\b[0-9a-f]{64}\b"?|"?\b[0-9a-f]{12}\b"?|_[0-9a-f]{12}\b`)
+
+// lasting returns what no two recordings of the same calls differ in, by the names of files.
+func (p *project) lasting(cassette string) map[string]string {
+	p.t.Helper()
+	all := p.tree(cassette)
+	for name, content := range all {
+		all[name] = hashes.ReplaceAllString(dates.ReplaceAllString(content, ""), "")
+	}
+	return all
+}
+
+// playsAlone reports whether the example can do without isolation.
+func (e example) playsAlone(p *project) bool {
+	return !strings.Contains(p.read("eval.yaml"), "canaries:") // which are put into files of servers
+}
+
+// playAlone plays a cassette to the run directory alone, without isolation, servers, variables and any network but
+// loopback.
+func (p *project) playAlone(eval, cassette string, exit int) {
+	p.t.Helper()
+	p.startProgram("unshare", "--net", "--map-root-user", "sh", "-c", `ip link set lo up && exec env -i HOME=/tmp PATH=/usr/bin:/bin "$@"`, "sh",
+		p.waza, "run", eval, "--no-isolate", "--cassette", cassette, "--run-dir", "alone").wait(exit)
+}
+
+// trialsOf returns the trials of a run as TASK/N, and checks how many there are.
+func (p *project) trialsOf(run string, want int) (all []string) {
+	p.t.Helper()
+	dirs, err := runner.Trials(p.path(run))
+	if err != nil || len(dirs) != want {
+		p.t.Fatalf("%d trials, %v; want %d", len(dirs), err, want)
+	}
+	for _, dir := range dirs {
+		trial, err := filepath.Rel(p.path(run, "trials"), string(dir))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		all = append(all, trial)
+	}
+	return all
+}
+
+// Each example plays from its own cassette where there is nothing else: no engine, image, key or network.
+func TestCassettesOfExamples(t *testing.T) {
+	t.Parallel()
+	for _, e := range append(examples(), browser) {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			p := unpackProject(t, "")
+			if err := os.CopyFS(p.dir, os.DirFS("../../examples/"+e.name)); err != nil {
+				t.Fatal(err)
+			}
+			if !e.playsAlone(p) {
+				t.Skip("it needs isolation; TestExamples plays it")
+			}
+			p.playAlone("eval.yaml", "cassette", e.exit)
+			for _, trial := range p.trialsOf("alone", e.trials) {
+				for frame, err := range evidence.Dir(p.path("alone", "trials", trial)).Frames() {
+					if err != nil || frame.Dir != evidence.ToServer && frame.Side != evidence.SideAgent && !frame.Played {
+						t.Errorf("%s: frame %d was not played, %v", trial, frame.Seq, err)
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -364,6 +445,7 @@ func TestRemoteExample(t *testing.T) {
 	p.env = append(p.env, "REMOTE_PORT="+port, "REMOTE_TOKEN="+token)
 	p.start("run", "--isolate", "--run-dir", "run", "remote.yaml").wait(exitOK)
 	checkFrames(t, p, 1)
+	example{name: "real-servers", trials: 1, exit: exitOK}.checkCassette(t, p, "remote.yaml", "remote/cassette")
 	var egress []string
 	events, err := p.trial("remote").Events()
 	if err != nil {

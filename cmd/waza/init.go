@@ -55,6 +55,7 @@ func initCommand(s *state) *cli.Command {
 			&cli.BoolFlag{Name: "no-ci", Usage: "Write no workflow"},
 			&cli.BoolFlag{Name: "no-run", Usage: "Write the files without running the eval"},
 			&cli.BoolFlag{Name: "force", Usage: "Overwrite existing files"},
+			&cli.StringSliceFlag{Name: "env", Usage: "Give the servers a variable, as `NAME=VALUE`; NAME alone refers to that of this machine, whose value is not written (repeatable)"},
 			egressFlag(), offlineFlag(), allowWeakFlag("Continue", ""), allowEnvFlag(),
 		},
 		Before: reach,
@@ -112,6 +113,9 @@ func readNewEval(s *state, c *cli.Command) (*newEval, error) {
 		err = b.ask(ask, c)
 	default:
 		err = b.setTarget(target, command)
+	}
+	if err == nil {
+		err = b.setEnv(c.StringSlice("env"))
 	}
 	if err != nil {
 		return nil, err
@@ -304,6 +308,38 @@ func (b *newEval) setServer(name string, config any) error {
 	b.servers = map[string]json.RawMessage{host: data}
 	b.name = cmp.Or(b.name, host)
 	return err
+}
+
+// setEnv gives all servers variables, each written as NAME=VALUE, or as NAME for a reference to that of this machine.
+func (b *newEval) setEnv(entries []string) error {
+	for _, entry := range entries {
+		name, value, given := strings.Cut(entry, "=")
+		if !mcpconfig.IsVariable(name) {
+			return usage("--env takes NAME=VALUE, or NAME of a variable that is set here; not %s", text.Quote(entry, 64))
+		}
+		if !given {
+			own, _ := b.lookup(name)
+			if own == "" {
+				return usage("--env: variable %s is not set here; set it, or write --env %[1]s=VALUE", name)
+			}
+			b.secrets[name], value = own, "${"+name+"}"
+		}
+		for server, data := range b.servers {
+			config, env := map[string]any{}, map[string]any{}
+			if err := json.Unmarshal(data, &config); err != nil {
+				return err
+			}
+			if had, ok := config["env"].(map[string]any); ok {
+				env = had
+			}
+			env[name], config["env"] = value, env
+			var err error
+			if b.servers[server], err = json.Marshal(config); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // serverName returns the name of a server as a host name made of name. If there is none, it is "server".

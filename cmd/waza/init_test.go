@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"net/http/httptest"
 	"os/exec"
 	"strings"
@@ -70,6 +71,8 @@ func TestInitRefuses(t *testing.T) {
 		"init --dir there -- npx -y x":           "these files exist already: there/eval.yaml",
 		"init --egress other=a.example -- npx x": `--egress: no server "other"`,
 		"init --allow-weak pong -- npx -y x":     `--allow-weak: there is no attack "pong"; did you mean "ping"?`,
+		"init --env 1X=y -- npx -y x":            `--env takes NAME=VALUE, or NAME of a variable that is set here; not "1X=y"`,
+		"init --env NOT_SET_HERE -- npx -y x":    "--env: variable NOT_SET_HERE is not set here; set it, or write --env NOT_SET_HERE=VALUE",
 		"init skill":                             "skill has a skill and no MCP server",
 		"init skill/SKILL.md":                    "skill/SKILL.md is not a client's configuration file with servers, which is JSON; to name a command, write it after --",
 		"init local":                             `server "a" of local/mcp.json would get acme@1 from a registry, where a stranger may have taken the name, which local/package.json has here; to use the source, name the command that starts it, as in waza init local -- node server.js; to use the registry's, run waza init -- npx -y acme@1`,
@@ -170,6 +173,21 @@ func TestNameOfCommand(t *testing.T) {
 }
 
 // TestInitVariables gives values of a client's file names of variables that mean nothing else here.
+// Variables of --env are in the configuration of each server; the value of one of this machine is not.
+func TestInitEnv(t *testing.T) {
+	t.Parallel()
+	b := &newEval{
+		state:   &state{lookup: func(string) (string, bool) { return "mine", true }},
+		secrets: map[string]string{}, servers: map[string]json.RawMessage{"s": json.RawMessage(`{"command":"serve","env":{"HAD":"1"}}`)},
+	}
+	if err := b.setEnv([]string{"PLAIN=a=b", "TOKEN"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(b.servers["s"]), `{"command":"serve","env":{"HAD":"1","PLAIN":"a=b","TOKEN":"${TOKEN}"}}`; got != want || b.secrets["TOKEN"] != "mine" {
+		t.Errorf("%s, %v", got, b.secrets)
+	}
+}
+
 func TestInitVariables(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"AWS_KEY": "mine", "TOKEN": "theirs"}

@@ -32,14 +32,18 @@ func newCommand(s *state) *cli.Command {
 		Action: noSubcommand, HideHelpCommand: true,
 		Commands: []*cli.Command{
 			{
-				Name: "task", Usage: "Add a task to an eval", ArgsUsage: "NAME",
+				Name: "task", Usage: "Add a task to an eval", ArgsUsage: "NAME | [NAME] --from RUN TASK/N",
 				Description: "Writes a task file with places marked CHANGE ME. The task fails until they are replaced. With --tool " +
-					"and without --args, starts the server in a container, calls the tool, and asserts what it answers, as init does.",
+					"and without --args, starts the server in a container, calls the tool, and asserts what it answers, as init does.\n\n" +
+					"With --from it makes a task of trial TASK/N of RUN: its prompt, its files in fixtures/NAME, what its servers and " +
+					"models answered in the eval's cassette or else in cassette/tasks/NAME, and an assertion of each call that was " +
+					"answered, to be edited. RUN is a run directory, or latest.",
 				Flags: []cli.Flag{
 					evalFlag,
 					&cli.StringFlag{Name: "server", Usage: "Use the server called `NAME`", DefaultText: "the eval's, if it has only one"},
 					&cli.StringFlag{Name: "tool", Usage: "Call `TOOL` of the server"},
 					&cli.StringFlag{Name: "args", Value: "{}", Usage: "Arguments for --tool, as a `JSON` object"},
+					&cli.StringFlag{Name: "from", Usage: "Repeat a trial of `RUN`"},
 				},
 				Action: func(ctx context.Context, c *cli.Command) error { return newTask(ctx, s, c) },
 			},
@@ -188,6 +192,9 @@ func triedTask(ctx context.Context, s *state, a *evalEdit, id, server, tool stri
 }
 
 func newTask(ctx context.Context, s *state, c *cli.Command) error {
+	if c.IsSet("from") {
+		return newCase(s, c)
+	}
 	name, err := newName(c, 1)
 	if err != nil {
 		return err
@@ -224,12 +231,22 @@ func newTask(ctx context.Context, s *state, c *cli.Command) error {
 			return err
 		}
 	}
-	dir, globs := "tasks", []string{}
+	return addTask(s, a, name, content)
+}
+
+// taskFile returns the path of the file for a new task, relative to the eval, and the globs of the eval's tasks.
+func (a *evalEdit) taskFile(name string) (file string, globs []string) {
+	dir := "tasks"
 	a.doc.DecodeAt(&globs, "tasks")
 	if len(globs) > 0 && !strings.ContainsAny(path.Dir(globs[0]), `*?[\`) {
 		dir = path.Dir(globs[0])
 	}
-	file := path.Join(dir, name+".yaml")
+	return path.Join(dir, name+".yaml"), globs
+}
+
+// addTask writes the file of a new task, and adds it to the eval if that has no glob for it.
+func addTask(s *state, a *evalEdit, name string, content []byte) error {
+	file, globs := a.taskFile(name)
 	if err := writeNew(s, a.relPath(file), content); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ tasks: [tasks/*.yaml]
 	if !strings.Contains(p.read("run", "trials", "breaks", "1", "agent.stderr"), "no way") {
 		t.Error("the agent's stderr is not kept")
 	}
-	for _, line := range []string{"fails/1 fail", "breaks/1 agent_error", "sleeps/1 timeout", "run directory: run"} {
+	for _, line := range []string{"fails/1 fail", "breaks/1 agent crashed", "sleeps/1 timeout", "run directory: run"} {
 		if !strings.Contains(c.stdout.String(), line) {
 			t.Errorf("stdout lacks %q:\n%s", line, c.stdout.String())
 		}

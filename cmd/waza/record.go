@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results/record"
@@ -55,12 +56,17 @@ func recordCommand(s *state) *cli.Command {
 	}
 }
 
-// cassetteOf makes a cassette of a run, and prints what is left out.
-func cassetteOf(s *state, dir string) (*cassette.Cassette, error) {
+// cassetteOfRun makes a cassette of a run.
+func cassetteOfRun(s *state, dir string) (*cassette.Cassette, error) {
 	trials, err := runner.Trials(dir)
 	if err != nil {
 		return nil, withExitCode(err)
 	}
+	return cassetteOf(s, dir, trials)
+}
+
+// cassetteOf makes a cassette of trials of a run, and prints what is left out.
+func cassetteOf(s *state, dir string, trials []evidence.Dir) (*cassette.Cassette, error) {
 	made, left, err := record.Trials(trials)
 	for _, line := range left {
 		fmt.Fprintln(s.stderr, "not in the cassette: "+text.Inert(line))
@@ -82,7 +88,7 @@ func recordAgain(ctx context.Context, s *state, c *cli.Command, with string) err
 	if ran != nil && exitOf(ran).code != exitFailed {
 		return ran
 	}
-	made, err := cassetteOf(s, dir)
+	made, err := cassetteOfRun(s, dir)
 	if err != nil {
 		return err
 	}
@@ -105,7 +111,7 @@ func recordRun(s *state, dir, to string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	made, err := cassetteOf(s, dir)
+	made, err := cassetteOfRun(s, dir)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ script:
 	}
 
 	for script, want := range map[string]string{
-		"{sku: MTR-2201, quantity: 3}": `inventory: no entry answers {"arguments":{"quantity":3,"sku":"MTR-2201"},"tool":"reserve_item"}; the nearest is entries[0] of tasks/reserve/servers/inventory.yaml, with arguments.sku: expected "MTR-2200"; got "MTR-2201"; find: sequence would give it entries[0] of tasks/reserve/servers/inventory.yaml`,
+		"{sku: MTR-2201, quantity: 3}": `inventory: no entry answers {"arguments":{"quantity":3,"sku":"MTR-2201"},"tool":"reserve_item"}; the nearest is entries[0] of tasks/reserve/servers/inventory.yaml, with arguments.sku: "MTR-2201", expected "MTR-2200"; find: sequence would give it entries[0] of tasks/reserve/servers/inventory.yaml`,
 		"{sku: MTR-2200, quantity: 3}}\n  - call: {server: inventory, tool: reserve_item, arguments: {sku: MTR-2200, quantity: 3}": `entries[0] of tasks/reserve/servers/inventory.yaml has given all its answers`,
 	} {
 		task := p.read("reserve-task.yaml")

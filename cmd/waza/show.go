@@ -160,7 +160,7 @@ func listTrials(s *state, dir string, trials []evidence.Dir) (damaged error) {
 		}
 		class, reason, _ := trial.Outcome(verdicts)
 		line := fmt.Sprintf("waza show %s %s %d", text.ShellWord(dir), text.ShellWord(trial.Task), trial.Number)
-		outcome := terminal.Paint(s.styleOf(s.stdout), view.StateOf(class))(text.Inert(class.With(reason)))
+		outcome := terminal.Paint(s.styleOf(s.stdout), view.StateOf(class))(text.Inert(view.EndedAs(class, reason)))
 		if _, err := fmt.Fprintf(s.stdout, "%s  %s\n", text.Inert(line), outcome); err != nil {
 			return err
 		}

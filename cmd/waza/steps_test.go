@@ -330,7 +330,7 @@ graders: [{type: state, name: counted, config: {server: counter, calls: [{tool: 
 	p.want("asked", "counted", evidence.VerdictPass, "All")
 	p.want("asked", "two", evidence.VerdictPass, "")
 	for _, sentence := range []string{
-		`count: expected 3; got 2`, `Expected "fail" of server "counter" to succeed; it was a tool_error: "it is broken"`,
+		`count: 2, expected 3`, `Expected "fail" of server "counter" to succeed; it was a tool_error: "it is broken"`,
 		`Expected "add" of server "counter" to fail; it answered "added"`, `it was a timeout: the server did not answer within 1 s`,
 		`Expected nothing at "/data/count" in the container of server "counter"; there is a file`, `"/data/none" in the container of server "counter"; there is nothing`,
 		`to match "^3"; it is "2\n"`,

@@ -108,7 +108,7 @@ func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)
-	case f.Synthetic != "" && f.Synthetic != evidence.SyntheticHidden && f.Synthetic != evidence.SyntheticBudget:
+	case f.Synthetic != "" && !slices.Contains(asServer, f.Synthetic):
 		k.expired = f.Synthetic == evidence.SyntheticExpired
 		k.end(f, evidence.OutcomeTransportError)
 	case m.Error != nil, m.Result == nil:
@@ -117,6 +117,9 @@ func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 		c.settleResult(f, m.Result, k)
 	}
 }
+
+// asServer are answers of the proxy that a client takes for those of a server.
+var asServer = []evidence.Synthetic{evidence.SyntheticHidden, evidence.SyntheticBudget, evidence.SyntheticFault}
 
 func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *call) {
 	fields, ok := members(result)

@@ -177,6 +177,7 @@ func (c *collector) message(f evidence.Frame, m jsonrpc.Message) {
 		c.broken(f)
 	case (!toServer || !defence.OwnAnswers) && !asks:
 		c.answer(f, m)
+	case !toServer && m.Method == "notifications/tools/list_changed" && f.Synthetic != "": // the list has not changed
 	case !toServer && m.Method == "notifications/tools/list_changed":
 		c.catalog(f).blind = f.Seq
 	case !toServer && m.IsRequest():

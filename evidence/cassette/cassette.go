@@ -4,7 +4,8 @@
 // A [Side] has the entries of one of these, and a [Player] answers from them. A [Cassette] is a
 // directory with a file for each side, written by a person or by a program. Requests and answers
 // are JSON values: the package knows no transport, and whoever plays a side says what its values
-// mean. It makes no recordings.
+// mean. It makes no recordings. [Faults] choose the requests that go wrong on purpose, to what is played
+// and to what is not.
 package cassette
 
 import (
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -29,9 +31,9 @@ const (
 
 // Side has what one server, model or command answers.
 type Side struct {
-	Find    string                     `json:"find,omitempty" enum:"match sequence"`
-	State   map[string]json.RawMessage `json:"state,omitempty"` // first values, by name
-	Entries []Entry                    `json:"entries"`
+	Find    string                     `json:"find,omitempty" enum:"match sequence" jsonschema:"match (default): the first entry whose kind and match hold; sequence: the first whose kind holds"`
+	State   map[string]json.RawMessage `json:"state,omitempty" jsonschema:"first values of the state, by name"`
+	Entries []Entry                    `json:"entries" jsonschema:"tried in order"`
 
 	state map[string]any
 }
@@ -44,17 +46,19 @@ type Side struct {
 // With Template, the strings of its answers and of Set may have expressions on the request's members, as
 // {{ arguments.id }}; see package template.
 type Entry struct {
-	Name  string                     `json:"name,omitempty"` // for After of others
-	Kind  match.Matchers             `json:"kind,omitempty"` // holds in either way of finding
-	Match match.Matchers             `json:"match,omitempty"`
-	After string                     `json:"after,omitempty"`                       // the entry that must have been given before
-	Times int                        `json:"times,omitempty" min:"1" max:"1000000"` // the requests that answer is given to; else any number
-	Set   map[string]json.RawMessage `json:"set,omitempty"`                         // the state from then on, by name
+	Name  string                     `json:"name,omitempty" jsonschema:"for after of other entries"`
+	Kind  match.Matchers             `json:"kind,omitempty" jsonschema:"conditions on members of the request, which hold in either way of finding"`
+	Match match.Matchers             `json:"match,omitempty" jsonschema:"more conditions, which do not count in sequence"`
+	After string                     `json:"after,omitempty" jsonschema:"name of the entry that must have been given before"`
+	Times int                        `json:"times,omitempty" min:"1" max:"1000000" jsonschema:"how many requests get answer; default any number"`
+	Set   map[string]json.RawMessage `json:"set,omitempty" jsonschema:"the state from then on, by name"`
 
-	Template bool `json:"template,omitempty"` // strings of what is given are templates
+	Template bool `json:"template,omitempty" jsonschema:"strings of answers and of set may have {{ expressions }} on the request's members"`
 
-	Answer  *Answer  `json:"answer,omitempty"`  // to every request
-	Answers []Answer `json:"answers,omitempty"` // in place of answer, one to each request in order; later ones have none
+	Answer  *Answer  `json:"answer,omitempty" jsonschema:"answer to every request"`
+	Answers []Answer `json:"answers,omitempty" jsonschema:"in place of answer, one to each request in order; later ones have none"`
+
+	Fault evidence.FaultKind `json:"fault,omitempty" enum:"tool_error error kill delay drop truncate invalid wrong_id slow late list_changed rate_limit server_error stall cut" jsonschema:"in place of answer, a fault of the requests, which other entries answer"` // see [Side.Faults]
 
 	at    string // its index and file, for messages; empty if it is in no file
 	kind  *match.Args
@@ -75,9 +79,9 @@ var members = []string{
 
 // Answer is one answer.
 type Answer struct {
-	Value   json.RawMessage `json:"value,omitempty"`
-	Blob    string          `json:"blob,omitempty"`                             // in files, the SHA-256 of a value beside them
-	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000"` // before it is given
+	Value   json.RawMessage `json:"value,omitempty" jsonschema:"what is answered"`
+	Blob    string          `json:"blob,omitempty" jsonschema:"in place of value, in files, the SHA-256 of the file in blobs that has it"`
+	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000" jsonschema:"milliseconds before it is given; default 0"`
 }
 
 // Matcher returns a matcher of a kind, such as equals, for a condition of an entry. Its value must be one
@@ -136,6 +140,8 @@ func values(at string, raw map[string]json.RawMessage) (map[string]any, error) {
 func (e *Entry) compile(at string, names map[string]int, state map[string]json.RawMessage) (err error) {
 	e.after, e.counted = -1, e.Answer == nil || e.Times > 0
 	switch {
+	case e.Fault != "":
+		return e.compileFault(at)
 	case (e.Answer == nil) == (len(e.Answers) == 0):
 		return fmt.Errorf("%s: give it an answer, or a list of answers", at)
 	case e.Answer == nil && e.Times != 0:
@@ -161,6 +167,25 @@ func (e *Entry) compile(at string, names map[string]int, state map[string]json.R
 			return err
 		}
 	}
+	return e.conditions(at)
+}
+
+// compileFault prepares an entry with a fault. It has no part in what a side has given.
+func (e *Entry) compileFault(at string) (err error) {
+	if e.Answer != nil || e.Answers != nil || e.After != "" || e.Set != nil || e.Template {
+		return fmt.Errorf("%s: an entry with a fault has kind, match and times alone", at)
+	}
+	if known := slices.Concat(serverFaults, modelFaults); !slices.Contains(known, e.Fault) {
+		return fmt.Errorf("%s.fault: unknown kind %q; it can be %s", at, e.Fault, joined(slices.Compact(slices.Sorted(slices.Values(known)))))
+	}
+	if _, of := e.Match["state"]; of {
+		return fmt.Errorf("%s.match: a fault has no conditions on the state", at)
+	}
+	return e.conditions(at)
+}
+
+// conditions compiles kind and match.
+func (e *Entry) conditions(at string) (err error) {
 	if e.kind, err = conditions(at+".kind", e.Kind); err != nil {
 		return err
 	}
@@ -172,6 +197,9 @@ func (e *Entry) compile(at string, names map[string]int, state map[string]json.R
 func (e *Entry) templates(at string) (err error) {
 	read := func(at strictyaml.Path, text string) template.Text {
 		made, wrong := template.Parse(text, members)
+		if wrong == nil {
+			wrong = made.Bounded()
+		}
 		if wrong != nil && err == nil {
 			err = fmt.Errorf("%s: %w", at, wrong)
 		}
@@ -199,6 +227,22 @@ func conditions(at string, m match.Matchers) (*match.Args, error) {
 		return nil, errors.New(lines[1:])
 	}
 	return args, nil
+}
+
+// Faults returns the faults that entries of a side ask for in place of an answer. The side is of a server
+// or of a model. Requests with such a fault are answered by its other entries.
+func (s *Side) Faults(kind Kind, name string) (all []Fault) {
+	for _, e := range s.Entries {
+		if e.Fault == "" {
+			continue
+		}
+		f := Fault{Kind: e.Fault, times: e.Times, kind: e.kind, match: e.match}
+		if f.Server = name; kind == Models {
+			f.Server, f.Model = "", name
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 // cycle returns an error if entries wait for one another.

@@ -1,11 +1,13 @@
 package cassette
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -298,6 +300,37 @@ func place(t *testing.T, path, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Whatever a cassette's files have, and whatever their names, they are refused with the cassette's name, or are read
+// from its directory alone.
+func FuzzRead(f *testing.F) {
+	f.Add("version: 1", "x.yaml", strings.Repeat("a", 64), []byte("1"))
+	f.Add("version: 1\n", "x.yaml", "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b", []byte("1"))
+	f.Add("{version: 1.0}", ".x.yaml", "../../outside", []byte("{"))
+	f.Add("version: 1\nmore: 2", "x.yaml.yaml", "../servers/x.yaml", []byte{0xff})
+	f.Fuzz(func(t *testing.T, first, name, digest string, value []byte) {
+		at := t.TempDir()
+		dir := filepath.Join(at, "cassette")
+		place(t, filepath.Join(dir, head), first)
+		place(t, filepath.Join(at, "outside"), `"outside"`)
+		side := fmt.Sprintf("entries: [{answer: {blob: %s}}]", jsontext.Encode(digest))
+		for name, content := range map[string]string{path.Join(string(Servers), name): side, path.Join(blobs, digest): string(value)} {
+			if file := filepath.Join(dir, filepath.FromSlash(name)); filepath.IsLocal(name) && len(name) < 100 && !strings.Contains(name, "\x00") && os.MkdirAll(filepath.Dir(file), 0o755) == nil {
+				_ = os.WriteFile(file, []byte(content), 0o600) // a name may be none, or taken
+			}
+		}
+		c, err := Read(dir)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "cassette "+dir+": ") {
+				t.Errorf("no name in %q", err)
+			}
+			return
+		}
+		if got := jsontext.Encode(c.Sides); strings.Contains(got, "outside") && !bytes.Contains(value, []byte("outside")) {
+			t.Errorf("%s is in no file of the cassette", got)
+		}
+	})
 }
 
 // Whatever the file of a side has, it is refused with its name, or plays and is written as itself.

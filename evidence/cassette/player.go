@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,49 +80,51 @@ func (p *Player) Ask(thread string, request map[string]any) (Given, *Miss) {
 		nth = p.uses[this]
 		answer = &e.Answers[nth]
 	}
-	value, set, err := answer.Value, e.set, error(nil)
+	value, state := answer.Value, maps.Clone(p.state)
+	maps.Copy(state, e.set)
 	if e.Template {
-		value, set, err = e.fill(nth, members)
-	}
-	if err != nil {
-		return Given{}, &Miss{Request: request, Nearest: i, Otherwise: -1, Unfilled: err, side: p.side}
+		var err error
+		if value, state, err = e.fill(nth, members, state); err != nil {
+			return Given{}, &Miss{Request: request, Nearest: i, Otherwise: -1, Unfilled: err, side: p.side}
+		}
 	}
 	if _, known := p.uses[this]; e.counted && (known || len(p.uses) < maxUses) {
 		p.uses[this]++
 	}
-	maps.Copy(p.state, set)
+	p.state = state
 	return Given{i, value, time.Duration(answer.DelayMS) * time.Millisecond}, nil
 }
 
 // fill returns what an entry with templates gives to a request: the value of its nth answer, and the
-// state from then on.
-func (e *Entry) fill(nth int, members map[string]any) (value json.RawMessage, set map[string]any, err error) {
+// state from then on, which has the templates of Set.
+func (e *Entry) fill(nth int, members, state map[string]any) (json.RawMessage, map[string]any, error) {
 	values := template.NewVariables()
 	for name, value := range members {
 		values.Bind(name, value)
 	}
-	set = map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(e.set)) {
-		if set[name], err = template.Fill(e.set[name], values); err != nil {
-			return nil, nil, err
-		}
-	}
-	filled, err := template.Fill(e.filled[nth], values)
+	both, err := template.Fill([]any{state, e.filled[nth]}, values)
 	if err != nil {
 		return nil, nil, err
 	}
-	value, err = jsontext.Marshal(filled)
-	return value, set, err
+	filled := both.([]any)
+	value, err := jsontext.Marshal(filled[1])
+	return value, filled[0].(map[string]any), err
 }
 
 // members returns what conditions are on: the members of a request, and those of objects in it as
 // arguments.id.
 func (p *Player) members(request map[string]any) map[string]any {
-	all := maps.Clone(request)
 	if len(p.state) > 0 {
-		all["state"] = p.state
+		request = maps.Clone(request)
+		request["state"] = p.state
 	}
-	for name, value := range maps.Clone(all) {
+	return expanded(request)
+}
+
+// expanded returns the members of a request with those of objects in it.
+func expanded(request map[string]any) map[string]any {
+	all := maps.Clone(request)
+	for name, value := range request {
 		object, _ := value.(map[string]any)
 		for inner, value := range object {
 			all[name+"."+inner] = value
@@ -138,7 +139,7 @@ func (p *Player) members(request map[string]any) map[string]any {
 func (p *Player) find(thread string, members map[string]any, way string) (found int, spent bool) {
 	for i := range p.side.Entries {
 		e := &p.side.Entries[i]
-		if e.after >= 0 && p.uses[use{thread, e.after}] == 0 || !e.kind.Takes(members) || way != InSequence && !e.match.Takes(members) {
+		if e.Fault != "" || e.after >= 0 && p.uses[use{thread, e.after}] == 0 || !e.kind.Takes(members) || way != InSequence && !e.match.Takes(members) {
 			continue
 		}
 		spent = true
@@ -163,7 +164,7 @@ func (p *Player) miss(thread string, request, members map[string]any, spent bool
 	best, differences := -1.0, 0
 	for i := range p.side.Entries {
 		e := &p.side.Entries[i]
-		if !e.kind.Takes(members) {
+		if e.Fault != "" || !e.kind.Takes(members) {
 			continue
 		}
 		fit := e.match.CheckValue(members)

@@ -1,6 +1,7 @@
 package cassette
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -174,5 +175,36 @@ func TestThreads(t *testing.T) {
 		if given, miss := p.Ask(step.thread, map[string]any{}); miss != nil || string(given.Value) != step.want {
 			t.Errorf("%s: %s, %v", step.thread, given.Value, miss)
 		}
+	}
+}
+
+// Expressions that may take any time or memory are refused.
+func TestBoundedExpressions(t *testing.T) {
+	for expression, want := range map[string]string{
+		`repeat("x", 1000000)`:               "repeat is not allowed here",
+		`"x" | repeat(9)`:                    "repeat is not allowed here",
+		`reduce(args, #acc + #acc, "x")`:     "a loop is not allowed here",
+		`len(1..999999)`:                     "a range is not allowed here",
+		`let a = tool + tool; a + a`:         "let is not allowed here",
+		`tool` + strings.Repeat(`+tool`, 50): "more than 64 parts is not allowed here",
+		`upper(tool) + string(len(args))`:    "",
+	} {
+		s := &Side{Entries: []Entry{{Template: true, Answer: &Answer{Value: json.RawMessage(jsontext.Encode("{{ " + expression + " }}"))}}}}
+		if err := s.Compile(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", expression, err, want)
+		}
+	}
+}
+
+// A state that is put into itself again and again does not fill the memory.
+func TestFilledIsBounded(t *testing.T) {
+	p := side(t, "state: {x: "+strings.Repeat("x", 512<<10)+"}\nentries: [{template: true, set: {x: '{{ state.x }}{{ state.x }}'}, answer: {value: 1}}]").Play()
+	for range 3 {
+		if _, miss := p.Ask("", map[string]any{}); miss != nil {
+			t.Fatal(miss)
+		}
+	}
+	if _, miss := p.Ask("", map[string]any{}); miss == nil || miss.Error() != "no entry answers {}: entries[0] would, but for more than 8 MiB of text" {
+		t.Error(miss)
 	}
 }

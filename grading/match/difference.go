@@ -26,7 +26,7 @@ type Difference struct {
 
 // String is a part of a sentence.
 func (d Difference) String() string {
-	return fmt.Sprintf("%s: expected %s; got %s", d.Path, d.Want, d.Got)
+	return fmt.Sprintf("%s: %s, expected %s", d.Path, d.Got, d.Want)
 }
 
 // tally counts constraints and describes differences.

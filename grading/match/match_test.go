@@ -92,7 +92,7 @@ func TestABadCallIsNoOptionalOne(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r := Match(Unordered, expected, calls)
-	if len(r.TooMuch) != 1 || r.TooMuch[0].Expected != 0 || r.TooMuch[0].Differences[0].String() != "x: expected 1; got 2" {
+	if len(r.TooMuch) != 1 || r.TooMuch[0].Expected != 0 || r.TooMuch[0].Differences[0].String() != "x: 2, expected 1" {
 		t.Errorf("%+v", r.TooMuch)
 	}
 }
@@ -108,8 +108,8 @@ func TestNearest(t *testing.T) {
 		why   Reason
 		diff  string
 	}{
-		{[]Call{on("gh", call("getIssue", `{"n":1}`)), on("gl", call("get_issue", `{}`)), failed}, Failed, "n: expected 1; got 2"},
-		{[]Call{on("gh", call("getIssue", `{"n":1}`)), on("gl", call("get_issue", `{}`))}, OtherServer, "n: expected 1; got nothing"},
+		{[]Call{on("gh", call("getIssue", `{"n":1}`)), on("gl", call("get_issue", `{}`)), failed}, Failed, "n: 2, expected 1"},
+		{[]Call{on("gh", call("getIssue", `{"n":1}`)), on("gl", call("get_issue", `{}`))}, OtherServer, "n: nothing, expected 1"},
 		{[]Call{on("gh", call("getIssue", `{"n":1}`))}, OtherName, ""},
 	} {
 		r := Match(Superset, []Expected{Once(get)}, test.calls)

@@ -206,6 +206,9 @@ func (b between) takes(number string) bool {
 }
 
 func (b between) String() string {
+	if b.low != "" && b.high != "" && !b.above && !b.below {
+		return b.low + "–" + b.high
+	}
 	low, high := "", ""
 	switch {
 	case b.low != "" && b.above:

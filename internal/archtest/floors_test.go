@@ -9,21 +9,23 @@ import (
 // floors are all packages of the module, from the ground up. A package imports packages of
 // lower floors only, so what a floor is about is decided without those above it.
 var floors = [][]string{
+	// What tests take out.
+	{"internal/defence"},
 	// Helpers of the standard library's kind, and what only tests need.
 	{
-		"internal/archtest", "internal/bounded", "internal/defence", "internal/dockertest",
+		"internal/archtest", "internal/bounded", "internal/dockertest",
 		"internal/files", "internal/golden",
 		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/memtest",
-		"internal/oteltest", "internal/proc", "internal/pypitest", "internal/retry", "internal/strictyaml",
+		"internal/oteltest", "internal/proc", "internal/pypitest", "internal/retry",
 		"internal/tree/treetest", "internal/upstreamtest", "internal/web",
 		"test/bench/mcppeer", "test/compat", "test/conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "test/frozen",
 		"test/pages", "schemas",
 	},
 	// Helpers that use those.
-	{"internal/browsertest", "internal/kubetest", "internal/offline", "internal/template", "internal/text", "internal/tree", "mcp/sse", "test/bench/peer"},
+	{"internal/browsertest", "internal/kubetest", "internal/offline", "internal/strictyaml", "internal/text", "internal/tree", "mcp/sse", "test/bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
-		"agents/input", "evidence/changes", "evidence/secret", "internal/frontmatter", "internal/schema", "internal/termtest", "internal/yamltext",
+		"agents/input", "evidence/changes", "evidence/secret", "internal/frontmatter", "internal/schema", "internal/template", "internal/termtest", "internal/yamltext",
 		"mcp/catalog", "mcp/jsonrpc", "mcp/mirror", "mcpconfig", "model/dialect", "sandbox/cmdmock", "sandbox/hint", "sandbox/kube", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},

@@ -234,6 +234,25 @@ const (
 	OneOrigin = true
 )
 
+// Files that a user names.
+const (
+	// ConfinedCassettes reads only regular files of a cassette's directory, through no link. Without it
+	// a cassette can have any file of the machine played or shown, or never be read to its end.
+	ConfinedCassettes = true
+	// BoundedCassettes limits the bytes that are read of a cassette. Without it one large file exhausts
+	// the runner's memory.
+	BoundedCassettes = true
+	// BlobDigests compares a long answer of a cassette with the digest that its entry names. Without it
+	// the answer can be another than the entry has.
+	BlobDigests = true
+	// BoundedAliases limits the values of a YAML file with its aliases written out. Without it a small
+	// file exhausts the runner's memory.
+	BoundedAliases = true
+	// BoundedTemplates limits the text that a template gives. Without it a value of a cassette's state
+	// can double with every request.
+	BoundedTemplates = true
+)
+
 // Egress and secrets.
 const (
 	// EgressPolicy allows connections only to hosts that the eval allows. Without it all

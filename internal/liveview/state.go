@@ -104,7 +104,7 @@ func seconds(d time.Duration) string {
 // Ended returns a line about how an attempt ended and, with reason, why.
 func Ended(u runner.Update, reason bool, style terminal.Style) string {
 	ended := u.Progress()
-	class := terminal.Paint(style, view.StateOf(ended.Class))(fmt.Sprintf("%-11s", ended.Class.With(ended.Reason)))
+	class := terminal.Paint(style, view.StateOf(ended.Class))(fmt.Sprintf("%-11s", view.EndedAs(ended.Class, ended.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %s", class, safe(ended.ID().String()), view.Clock(took))
 	if reason && ended.Message != "" {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // bareFraction matches a number without digits before the point.
@@ -188,4 +190,6 @@ func (c *converter) grow(parent, child *node) {
 	}
 }
 
-func (n *node) inBounds() bool { return n.size <= maxNodes && n.height <= maxDepth }
+func (n *node) inBounds() bool {
+	return (n.size <= maxNodes || !defence.BoundedAliases) && n.height <= maxDepth
+}

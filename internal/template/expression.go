@@ -16,6 +16,7 @@ import (
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
@@ -25,6 +26,7 @@ type expression struct {
 	source  string
 	path    []any // string keys and int indexes; the first is a name
 	program *vm.Program
+	parsed  ast.Node // what program is of
 }
 
 // Of a source that may be a plain path, the numbers that are steps of their own, as in items.0.id.
@@ -56,7 +58,60 @@ func compile(source string, names []string) (*expression, error) {
 	if err != nil {
 		return nil, e.wrap(err)
 	}
+	e.parsed = tree.Node
 	return e, nil
+}
+
+// maxParts is how many names, values and operators a bounded expression may have.
+const maxParts = 64
+
+// boundless are the functions whose result can be much larger than what it is of.
+var boundless = []string{"join", "repeat", "replace"}
+
+// bound finds why an expression may take any time or memory.
+type bound struct {
+	parts int
+	err   error
+}
+
+// Visit implements [ast.Visitor].
+func (b *bound) Visit(node *ast.Node) {
+	var what string
+	switch node := (*node).(type) {
+	case *ast.PredicateNode:
+		what = "a loop"
+	case *ast.VariableDeclaratorNode:
+		what = "let"
+	case *ast.BinaryNode:
+		if node.Operator == ".." {
+			what = "a range"
+		}
+	case *ast.BuiltinNode:
+		if slices.Contains(boundless, node.Name) {
+			what = node.Name
+		}
+	}
+	if b.parts++; what == "" && b.parts > maxParts {
+		what = fmt.Sprintf("more than %d parts", maxParts)
+	}
+	if what != "" && b.err == nil {
+		b.err = fmt.Errorf("%s is not allowed here, where the result must stay small", what)
+	}
+}
+
+// Bounded returns an error if a text has an expression that may take much more time or memory than the values
+// that it is of.
+func (t Text) Bounded() error {
+	for _, p := range t {
+		if p.value == nil || p.value.parsed == nil || !defence.BoundedTemplates {
+			continue
+		}
+		var b bound
+		if ast.Walk(&p.value.parsed, &b); b.err != nil {
+			return p.value.wrap(b.err)
+		}
+	}
+	return nil
 }
 
 // compileOptions declares names, and disables functions whose result may differ between runs,

@@ -7,11 +7,14 @@
 package template
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
@@ -22,6 +25,12 @@ const (
 )
 
 var errOpen = errors.New(`"{{" without "}}"; a literal one is written {{ "{{" }}`)
+
+// maxFilled is how many bytes of text a value may have when it is filled in: one may be put into
+// another, and be doubled there, again and again.
+const maxFilled = 8 << 20
+
+var errLong = fmt.Errorf("more than %d MiB of text", maxFilled>>20)
 
 // Text is a sequence of plain text and expressions.
 type Text []part
@@ -97,6 +106,9 @@ func (t Text) String(v *Variables) (string, error) {
 			}
 			text = string(raw)
 		}
+		if defence.BoundedTemplates && out.Len()+len(text) > maxFilled {
+			return "", errLong
+		}
 		out.WriteString(text)
 	}
 	return out.String(), nil
@@ -135,14 +147,22 @@ func Read(at strictyaml.Path, value any, read func(strictyaml.Path, string) Text
 
 // Fill returns a value returned by Read with each text replaced by its value.
 func Fill(value any, v *Variables) (any, error) {
+	left := maxFilled
+	return fill(value, v, &left)
+}
+
+// fill takes what it returns from left.
+func fill(value any, v *Variables, left *int) (made any, err error) {
 	switch value := value.(type) {
 	case Text:
-		return value.Value(v)
+		if made, err = value.Value(v); err != nil {
+			return nil, err
+		}
+		return fill(made, v, left)
 	case []any:
 		items := make([]any, len(value))
 		for i, item := range value {
-			var err error
-			if items[i], err = Fill(item, v); err != nil {
+			if items[i], err = fill(item, v, left); err != nil {
 				return nil, err
 			}
 		}
@@ -150,12 +170,19 @@ func Fill(value any, v *Variables) (any, error) {
 	case map[string]any:
 		fields := make(map[string]any, len(value))
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			var err error
-			if fields[key], err = Fill(value[key], v); err != nil {
+			if fields[key], err = fill(value[key], v, left); err != nil {
 				return nil, err
 			}
+			*left -= len(key)
 		}
 		return fields, nil
+	case string:
+		*left -= len(value)
+	case json.Number:
+		*left -= len(value)
+	}
+	if defence.BoundedTemplates && *left < 0 {
+		return nil, errLong
 	}
 	return value, nil
 }

@@ -24,6 +24,9 @@
 // asks for that ([Server.Inject]). It then records both the message from the server and the
 // one sent to the agent.
 //
+// It also makes the faults that an eval asks for of the agent's calls ([Server.Fault]), in one way for all
+// transports.
+//
 // It records events of these kinds ([evidence.Event]):
 //
 //	stdout_noise  a line on a server's stdout that is not a JSON-RPC message
@@ -37,6 +40,7 @@
 //	redirect      a server redirected a request to another origin; not followed
 //	unauthorized  a server responded with 401 or 403
 //	injection     an attacker's text was added to a result
+//	fault         a fault was made of a call
 //
 // Up to 2025-11-25 a broken stream can be resumed with Last-Event-ID. From 2026-07-28 the
 // headers that mirror arguments (Mcp-Param-*) are validated for tools whose schemas were

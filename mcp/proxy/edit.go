@@ -14,11 +14,19 @@ import (
 type answers struct {
 	lists  func(jsonrpc.ID) bool       // reports whether the request was tools/list
 	called func(jsonrpc.ID) injections // returns the injections for the result of a tools/call
+	fault  *fault                      // of the call that it answers alone; nil for none
 }
 
 // change records a message from the server and returns the message for the agent. If the
 // two differ, both are recorded.
 func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.Frame)) []byte {
+	if a.fault.hides() && !batch {
+		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Side: evidence.SideServer})
+		seen, injected := inject(raw, batch, a.called)
+		s.recordInjected(injected)
+		a.fault.answered(seen, injected)
+		return seen
+	}
 	if s.tools == nil && len(s.Inject) == 0 {
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 		return raw

@@ -23,8 +23,8 @@ type eventWriter struct {
 	broken  bool
 }
 
-// retry is how long an agent should wait before it resumes a stream.
-const retry = time.Second
+// resumeDelay is how long an agent should wait before it resumes a stream.
+const resumeDelay = time.Second
 
 // openStream returns a writer for an event stream. The headers are sent with the first
 // write.
@@ -83,7 +83,7 @@ func (e *eventWriter) event(id string, raw []byte) sse.Message {
 func (e *eventWriter) first(m sse.Message) sse.Message {
 	if m.ID != "" && !e.begun {
 		e.begun = true
-		m.Retry = retry
+		m.Retry = resumeDelay
 	}
 	return m
 }

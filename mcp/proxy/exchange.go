@@ -18,6 +18,7 @@ const (
 	codeParse          = -32700
 	codeInvalidRequest = -32600
 	codeInvalidParams  = -32602
+	codeInternal       = -32603
 	codeNoMethod       = -32601
 	codeHeaderMismatch = -32020 // 2026-07-28 basic/index
 	codeCapability     = -32021 // also
@@ -34,6 +35,7 @@ type inbound struct {
 	env     envelope
 	peer    evidence.Peer
 	accepts accepts
+	fault   *fault // of the call that it is; nil for none
 }
 
 // exchange holds the requests of one POST and the stream of their answers.
@@ -68,7 +70,7 @@ func newExchange(s *stdioSession, in inbound) *exchange {
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
-		ex.asked[i].injects = s.bridge.injectionsFor(m)
+		ex.asked[i].injects, ex.asked[i].fault = s.bridge.injectionsFor(m), in.fault
 		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is disconnected
 		ex.open[m.id.Key] = m.id
 		ex.held += messageCost + 2*idCost(m.id.Key) + idCost(m.token.Key)

@@ -42,6 +42,7 @@ type message struct {
 	errorCode    int        // of an error response
 	isError      bool
 	injects      injections // for the result, if this is a call
+	fault        *fault     // likewise; nil for none
 	ambiguous    bool       // another parser may read the envelope differently
 }
 

@@ -106,8 +106,20 @@ func (x *proxiedRequest) run() *refusal {
 		x.refuseHidden(x.w, x.inbound, x.session.record)
 		return nil
 	}
+	in := x.inbound
+	if in.fault = faultOf(in, x.session.conversation, x.stateless); in.fault != nil {
+		in.accepts = parseAccept(x.r.Header.Values("Accept"))
+	}
+	x.inbound = in
+	if in.fault.refuses() {
+		in.fault.refuse(x.w, in, nil)
+		return nil
+	}
+	var over func()
+	x.w, over = in.fault.begin(x.w, in)
+	defer over()
 	if defence.RecordedRequests && len(x.inbound.raw) > 0 {
-		x.session.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.inbound.raw, Peer: &x.inbound.peer})
+		x.session.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.inbound.raw, Peer: &x.inbound.peer, Fault: in.fault.name()})
 	}
 	cancel := x.limit()
 	defer cancel(nil)
@@ -115,6 +127,7 @@ func (x *proxiedRequest) run() *refusal {
 		x.fail(transport.ErrFlooded)
 		return nil
 	}
+	in.fault.keepBack(x.ctx)
 	response, err := x.Upstream.Send(outgoing(x.ctx, x.Upstream, x.r, x.isOwnHost), x.inbound.raw)
 	if err != nil {
 		x.fail(err)
@@ -283,6 +296,7 @@ func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 // recordMessage records a message from the server, and returns the message for the agent.
 func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 	listed, injects := map[string]bool{}, map[string]injections{}
+	var made *fault
 	for _, m := range env.of(response) {
 		// An answer to no unanswered request may be a tools/list result repeated on a
 		// resumed stream.
@@ -293,10 +307,14 @@ func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 		if a != nil && len(a.injects) > 0 {
 			injects[m.id.Key] = a.injects
 		}
+		if slices.Contains(x.waiting, a) {
+			made = x.inbound.fault // of the only message that it is
+		}
 	}
 	return x.change(raw, env.batch, answers{
 		lists:  func(key jsonrpc.ID) bool { return listed[key.Key] },
 		called: func(key jsonrpc.ID) injections { return injects[key.Key] },
+		fault:  made,
 	}, x.session.record)
 }
 

@@ -37,6 +37,12 @@ func (b *bridge) forward(w http.ResponseWriter, r *http.Request, in inbound) *re
 		b.refuseHidden(w, in, s.record)
 		return nil
 	}
+	if in.fault = faultOf(in, s.conversation, isSessionless(r.Header, in.env)); in.fault.refuses() {
+		in.fault.refuse(w, in, s.kill)
+		return nil
+	}
+	w, over := in.fault.begin(w, in)
+	defer over()
 	if len(in.env.of(request)) == 0 {
 		return b.forwardNotice(w, s, in)
 	}
@@ -48,6 +54,7 @@ func (b *bridge) forward(w http.ResponseWriter, r *http.Request, in inbound) *re
 		return refusalFor(err)
 	}
 	defer s.leave(ex)
+	in.fault.keepBack(ex.ctx)
 	s.sendRequests(ex, in)
 	b.respond(w, r, s, ex, in)
 	return nil

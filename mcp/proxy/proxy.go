@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcp/transport"
@@ -43,6 +45,8 @@ type Server struct {
 	Host   string      // host name; default Name
 	Tools  []string    // tools visible to the agent; nil for all
 	Inject []Injection // added to results sent to the agent
+	// Fault returns the fault to make of the agent's next call, by its parameters, or nil. It may be nil.
+	Fault func(params json.RawMessage) *cassette.Fault
 	// Keep keeps the newest process of a server on stdio after [Proxy.Release], for the runner.
 	Keep bool
 	// OwnLaunch starts the processes of the runner's own sessions; default Launch.

@@ -114,9 +114,14 @@ func (s *stdioSession) recordLate(late *evidence.Frame) {
 
 // change records a line, and returns the line for the agent.
 func (s *stdioSession) change(line []byte, env envelope, record func(evidence.Frame)) []byte {
+	var made *fault
+	if answers := env.of(response); len(answers) == 1 {
+		made = s.asked(answers[0].id).fault
+	}
 	return s.bridge.change(line, env.batch, answers{
 		lists:  func(key jsonrpc.ID) bool { return s.asked(key).method == methodListTools },
 		called: func(key jsonrpc.ID) injections { return s.asked(key).injects },
+		fault:  made,
 	}, record)
 }
 

@@ -198,7 +198,7 @@ func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
 	if no.status == http.StatusNotFound {
 		why = evidence.SyntheticExpired
 	}
-	answers := s.recordRefusal(in, s.unsent().record, why, no.code, func(message) string { return no.text })
+	answers := s.recordRefusal(in, s.unsent().record, why, func(m message) []byte { return errorResponse(m.id.Raw, no.code, no.text) })
 	if fails(w, no.err) {
 		return
 	}
@@ -216,7 +216,7 @@ func (s *server) refuseSpent(w http.ResponseWriter, in inbound, why string) {
 	if !s.allowed.refused.take(1, int64(len(in.raw))) {
 		record = func(evidence.Frame) {}
 	}
-	answers := s.recordRefusal(in, agentSide(record), evidence.SyntheticBudget, codeBudget, func(message) string { return why })
+	answers := s.recordRefusal(in, agentSide(record), evidence.SyntheticBudget, func(m message) []byte { return errorResponse(m.id.Raw, codeBudget, why) })
 	if len(answers) == 0 {
 		s.writeJSON(w, http.StatusTooManyRequests, errorResponse(nil, codeBudget, why))
 		return
@@ -226,7 +226,9 @@ func (s *server) refuseSpent(w http.ResponseWriter, in inbound, why string) {
 
 // refuseHidden answers a call of a hidden tool as a server without that tool would.
 func (s *server) refuseHidden(w http.ResponseWriter, in inbound, record func(evidence.Frame)) {
-	answers := s.recordRefusal(in, agentSide(record), evidence.SyntheticHidden, codeInvalidParams, func(m message) string { return unknownTool(m.name) })
+	answers := s.recordRefusal(in, agentSide(record), evidence.SyntheticHidden, func(m message) []byte {
+		return errorResponse(m.id.Raw, codeInvalidParams, unknownTool(m.name))
+	})
 	if len(answers) == 0 {
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -234,14 +236,14 @@ func (s *server) refuseHidden(w http.ResponseWriter, in inbound, record func(evi
 	s.writeAnswers(w, in, answers)
 }
 
-// recordRefusal records a message that is not forwarded, followed by an error for each of
-// its requests. It returns the errors.
-func (s *server) recordRefusal(in inbound, record func(evidence.Frame), why evidence.Synthetic, code int, text func(message) string) (answers [][]byte) {
+// recordRefusal records a message that is not forwarded, followed by the answer to each of
+// its requests. It returns the answers.
+func (s *server) recordRefusal(in inbound, record func(evidence.Frame), why evidence.Synthetic, answer func(message) []byte) (answers [][]byte) {
 	s.refused.Lock()
 	defer s.refused.Unlock()
-	record(evidence.Frame{Dir: evidence.ToServer, Raw: in.raw, Peer: &in.peer})
+	record(evidence.Frame{Dir: evidence.ToServer, Raw: in.raw, Peer: &in.peer, Fault: in.fault.name()})
 	for _, m := range in.env.of(request) {
-		raw := errorResponse(m.id.Raw, code, text(m))
+		raw := answer(m)
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
 		answers = append(answers, raw)
 	}

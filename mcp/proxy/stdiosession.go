@@ -44,6 +44,7 @@ type stdioSession struct {
 	spoke   bool                 // the server has sent a message; guarded by mu
 	lastID  int64                // the largest id of the client's requests that is an integer; guarded by mu
 	freed   bool                 // free was called; guarded by mu
+	killed  bool                 // by a fault; guarded by mu
 
 	streams    map[uint64]*exchange // in flight, by stream number; guarded by mu
 	lastStream uint64               // guarded by mu
@@ -196,6 +197,26 @@ func (s *stdioSession) free() {
 	}
 	if s.replay != nil {
 		s.replay.close()
+	}
+}
+
+// kill ends the process at once, for a fault, and returns when it has ended or ctx is done.
+func (s *stdioSession) kill(ctx context.Context) {
+	s.mu.Lock()
+	s.killed = true
+	s.mu.Unlock()
+	b := s.bridge
+	b.drop(s)
+	b.mu.Lock()
+	if b.last == s {
+		b.last = nil
+	}
+	b.mu.Unlock()
+	s.lines.Stop() // so that its end is our doing
+	s.lines.Kill()
+	select {
+	case <-s.lines.Gone():
+	case <-ctx.Done():
 	}
 }
 
@@ -389,7 +410,7 @@ func (s *stdioSession) end(e transport.Ending) {
 	s.over = true
 	for len(s.order) > 0 {
 		ex := s.order[0]
-		if e.Asked { // the session was deleted, or the agent's time is over
+		if e.Asked && !s.killed { // the session was deleted, or the agent's time is over
 			s.recordLeft(ex)
 		}
 		s.answerRest(ex, evidence.SyntheticTransport, codeTransport, text)
@@ -428,7 +449,7 @@ func (s *stdioSession) recordClient(in inbound) {
 	peer := in.peer
 	peer.Session = s.id
 	if defence.RecordedRequests {
-		s.record(evidence.Frame{Dir: evidence.ToServer, Raw: in.raw, Peer: &peer})
+		s.record(evidence.Frame{Dir: evidence.ToServer, Raw: in.raw, Peer: &peer, Fault: in.fault.name()})
 	}
 }
 

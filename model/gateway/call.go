@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
@@ -36,10 +37,11 @@ type call struct {
 	w        http.ResponseWriter
 	asking   *dialect.Asking // nil if the request is no model's turn
 	hold     *hold
-	unsent   bool // the provider got nothing of the request
-	left     bool // the agent has disconnected
-	slow     bool // the agent was slow to take the answer, for which a provider may break it off
-	replaced bool // the agent got an answer of ours in place of the provider's
+	fault    *cassette.Fault // nil for none
+	unsent   bool            // the provider got nothing of the request
+	left     bool            // the agent has disconnected
+	slow     bool            // the agent was slow to take the answer, for which a provider may break it off
+	replaced bool            // the agent got an answer of ours in place of the provider's
 
 	understood chan struct{} // closed once the following fields are set
 	model      string        // as the request names it
@@ -165,8 +167,17 @@ func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer)
 	return c.copy(ctx, answer, silence)
 }
 
-// answered returns the answer of the provider, or of its player.
+// answered returns the answer of the provider, with the call's fault.
 func (c *call) answered(ctx context.Context, header http.Header) (*http.Response, error) {
+	ask := func() (*http.Response, error) { return c.asked(ctx, header) }
+	if c.makeFault(); c.fault != nil {
+		return c.withFault(ctx, ask)
+	}
+	return ask()
+}
+
+// asked returns the answer of the provider, or of its player.
+func (c *call) asked(ctx context.Context, header http.Header) (*http.Response, error) {
 	if player := c.provider.Player; player != nil {
 		answer, err := player.Answer(ctx, c.record.Method, c.record.Path, c.record.Request)
 		if c.record.Played = answer != nil || err != nil; c.record.Played {

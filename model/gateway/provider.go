@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/model/dialect"
 	"github.com/waza-isolate/waza/model/recorded"
@@ -28,6 +29,8 @@ type Provider struct {
 	BaseURL *url.URL // what its paths are below
 	// Player answers in its place; may be nil. A request that it leaves to the provider goes on.
 	Player *recorded.Player
+	// Fault returns the fault to make of the next turn, or nil. It may be nil.
+	Fault func(method, path string, body []byte) *cassette.Fault
 	// Transport sends it requests; required without a player.
 	Transport http.RoundTripper
 	Key       string            // empty for none
@@ -161,7 +164,7 @@ func (h *health) refusals() []string {
 func (h *health) lastTurn(c evidence.ModelCall, brokenOff bool) {
 	var err error
 	switch {
-	case !c.IsTurn(), c.Outcome == evidence.ModelCancelled, c.Outcome == evidence.ModelBudget:
+	case !c.IsTurn(), c.Fault != "" && c.Fault != evidence.FaultDelay, c.Outcome == evidence.ModelCancelled, c.Outcome == evidence.ModelBudget:
 		return
 	case c.Outcome == evidence.ModelTransport:
 		err = errors.New(c.Error)

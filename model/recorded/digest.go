@@ -93,9 +93,12 @@ func steady(v any) any {
 }
 
 // steadyText returns text with words in place of what differs each time: UUIDs, dates as
-// 2006-01-02 or Mon Jan 2 2006, with or without a time, and ports of this machine. Paths in a sandbox
-// without isolation become those in a container.
+// 2006-01-02 or Mon Jan 2 2006, with or without a time, ports of this machine, and how long Codex says that a
+// tool took. Paths in a sandbox without isolation become those in a container.
 func steadyText(text string) string {
+	if strings.Contains(text, "Wall time: ") {
+		text = wallTime.ReplaceAllString(text, "Wall time: TIME seconds")
+	}
 	return replaced(replaced(text, "-:", varyingAt), " ", writtenDateAt)
 }
 
@@ -124,6 +127,8 @@ func replaced(text, at string, find func(text string, i int) (start, end int, wo
 	out.WriteString(text[done:])
 	return out.String()
 }
+
+var wallTime = regexp.MustCompile(`\bWall time: [0-9.]+ seconds\b`)
 
 // dayAndMonth matches the end of a text that a year follows.
 var dayAndMonth = regexp.MustCompile(`\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?` +

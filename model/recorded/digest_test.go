@@ -56,6 +56,7 @@ func TestDigest(t *testing.T) {
 		"Today's date is Sunday, November 29, 2026 (formatted":      "Today's date is DATE (formatted",
 		"  Today's date: Sun Nov 29 2026\n</env>":                   "  Today's date: DATE\n</env>",
 		"on 29 November 2026, or 2 May, 2026 10:00:00Z; Nov 29":     "on DATE, or DATE; Nov 29",
+		"Wall time: 0.0285 seconds\nOutput:":                        "Wall time: TIME seconds\nOutput:",
 		"in 2026, Marching 20260 of 5 May 20261":                    "in 2026, Marching 20260 of 5 May 20261",
 		"at /tmp/a-b/waza-0/eval-1f/pay-1-again-2/workspace/x-y.go": "at /workspace/x-y.go",
 		`"/var/x y/waza-12/r/t-1" and /waza-1/r//t, ~/waza-isolate`: `"/var/x " and /waza-1/r//t, ~/waza-isolate`,

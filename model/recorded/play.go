@@ -25,6 +25,7 @@ type Options struct {
 // Player answers in place of a provider. A trial has its own.
 type Player struct {
 	answers  *cassette.Player
+	side     *cassette.Side
 	requests [][]part // of each entry
 	o        Options
 }
@@ -38,7 +39,7 @@ func Play(side *cassette.Side, o Options) (*Player, error) {
 	if o.Clean == nil {
 		o.Clean = asItIs
 	}
-	return &Player{answers: side.Play(), requests: requests, o: o}, nil
+	return &Player{answers: side.Play(), side: side, requests: requests, o: o}, nil
 }
 
 // IsLive reports whether requests without an answer are for the provider.
@@ -48,8 +49,7 @@ func (p *Player) IsLive() bool { return p.o.Live }
 // query. A request without an answer gets status 400 with the reason, or nothing if it is for the provider.
 func (p *Player) Answer(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	asked := read(p.o.Clean, method, path, body)
-	members := map[string]any{memberForm: asked.form, memberRequest: asked.digest}
-	maps.Copy(members, p.o.With)
+	members := asked.members(p.o.With)
 	given, miss := p.answers.Ask("", members)
 	if miss != nil {
 		return p.missed(ctx, method, path, p.describe(asked, miss)), nil
@@ -66,6 +66,17 @@ func (p *Player) Answer(ctx context.Context, method, path string, body []byte) (
 		return nil, context.Cause(ctx)
 	}
 	return a.response(ctx), nil
+}
+
+// Members returns those of a request, on which entries and faults have conditions.
+func (o Options) Members(method, path string, body []byte) map[string]any {
+	return read(o.Clean, method, path, body).members(o.With)
+}
+
+func (r request) members(with map[string]any) map[string]any {
+	members := map[string]any{memberForm: r.form, memberRequest: r.digest}
+	maps.Copy(members, with)
+	return members
 }
 
 // response returns the answer, to a request that ends with ctx.
@@ -127,17 +138,17 @@ func (p *Player) describe(asked request, miss *cassette.Miss) string {
 	switch {
 	case nearest < 0:
 	case len(how) == 0 && miss.Spent:
-		said += fmt.Sprintf(": entries[%d] is the same request, and has given its answer", nearest)
+		said += fmt.Sprintf(": %s is the same request, and has given its answer", p.side.Place(nearest))
 	case len(how) == 0:
-		said += fmt.Sprintf(": entries[%d] is the same request, made in another way", nearest)
+		said += fmt.Sprintf(": %s is the same request, made in another way", p.side.Place(nearest))
 	default:
-		said += fmt.Sprintf("; the nearest is entries[%d], from which it differs in %s", nearest, how[0])
+		said += fmt.Sprintf("; the nearest is %s, from which it differs in %s", p.side.Place(nearest), how[0])
 		if more := len(how) - 1; more > 0 {
 			said += ", and in " + text.Count(more, "other part")
 		}
 	}
 	if miss.Otherwise >= 0 {
-		said += fmt.Sprintf("; find: %s would give it entries[%d]", miss.Other, miss.Otherwise)
+		said += fmt.Sprintf("; find: %s would give it %s", miss.Other, p.side.Place(miss.Otherwise))
 	}
 	return said
 }

@@ -101,6 +101,8 @@ func (r *recorder) add(call evidence.ModelCall) (note string, err error) {
 	switch {
 	case call.Truncated > 0:
 		return "", fmt.Errorf("%s: %d bytes of it are not in the record, so it cannot be played", name, call.Truncated)
+	case call.Fault != "" && call.Fault != evidence.FaultDelay:
+		return name + " is left out, since it had the fault " + string(call.Fault), nil
 	case call.Outcome == evidence.ModelTransport, call.Outcome == evidence.ModelBudget:
 		return fmt.Sprintf("%s is left out, since the provider gave it no complete answer: %s", name, call.Error), nil
 	}

@@ -168,10 +168,10 @@ func TestMiss(t *testing.T) {
 		asked evidence.ModelCall
 		want  string
 	}{
-		{turn(0, "", "Pay for B-2 on 2026-11-29.", "It is paid."), `; the nearest is entries[3], from which it differs in messages[0] - {"content":"Pay for B-1 on DATE.","role":"user"} + {"content":"Pay for B-2 on DATE.","role":"user"}; find: sequence would give it entries[2]`},
-		{turn(0, "", "Pay for B-1 on 2026-11-29.", "It is paid.", "Thanks.", "Bye."), `; the nearest is entries[3], from which it differs in messages[2] + {"content":"Thanks.","role":"user"}, and in 1 other part; find: sequence would give it entries[2]`},
-		{once, `: entries[1] is the same request, and has given its answer; find: sequence would give it entries[2]`},
-		{whole, `; the nearest is entries[1], from which it differs in stream - true + false`},
+		{turn(0, "", "Pay for B-2 on 2026-11-29.", "It is paid."), `; the nearest is entries[3] of models/p.yaml, from which it differs in messages[0] - {"content":"Pay for B-1 on DATE.","role":"user"} + {"content":"Pay for B-2 on DATE.","role":"user"}; find: sequence would give it entries[2] of models/p.yaml`},
+		{turn(0, "", "Pay for B-1 on 2026-11-29.", "It is paid.", "Thanks.", "Bye."), `; the nearest is entries[3] of models/p.yaml, from which it differs in messages[2] + {"content":"Thanks.","role":"user"}, and in 1 other part; find: sequence would give it entries[2] of models/p.yaml`},
+		{once, `: entries[1] of models/p.yaml is the same request, and has given its answer; find: sequence would give it entries[2] of models/p.yaml`},
+		{whole, `; the nearest is entries[1] of models/p.yaml, from which it differs in stream - true + false`},
 		{other, ``},
 	} {
 		p.misses = nil

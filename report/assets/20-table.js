@@ -3,6 +3,21 @@
 // class "under" belongs to the one before it.
 const rowsOf = (body) => [...body.rows].filter((row) => !row.classList.contains("under"));
 const under = (row) => row.nextElementSibling?.classList.contains("under") ? row.nextElementSibling : null;
+// A column without a figure is hidden. Where rows are cards, each cell has the name of its column.
+for (const table of document.querySelectorAll(".table > table")) {
+  if (!table.tHead || table.closest(".checks, .markdown")) continue;
+  const heads = [...table.tHead.rows[0].cells], rows = rowsOf(table.tBodies[0]).filter((row) => row.cells.length === heads.length);
+  table.classList.add("cards");
+  heads.forEach((head, i) => {
+    const cells = rows.map((row) => row.cells[i]);
+    head.hidden = cells.length > 0 && cells.every((cell) => cell.textContent.trim() === "n/a");
+    cells.forEach((cell) => {
+      cell.hidden = head.hidden;
+      cell.classList.toggle("none", /^(n\/a)?$/.test(cell.textContent.trim()) && !cell.querySelector("svg, input"));
+      cell.dataset.label = head.textContent.trim();
+    });
+  });
+}
 (() => {
   const order = new Intl.Collator("en", { numeric: true }).compare;
   const key = (row, column) => {

@@ -54,6 +54,9 @@ func (p *page) verdict(run view.Run) {
 	if lines := view.SkillLines(r); len(lines) > 0 {
 		p.printf("%s.\n\n", lines[0])
 	}
+	if line := view.FaultLine(r); line != "" {
+		p.printf("%s.\n\n", line)
+	}
 	if line := run.AttackSentence(); line != "" {
 		p.printf("%s\n\n", line)
 	}
@@ -136,6 +139,8 @@ func title(failures []view.Alike[view.Failure]) string {
 func failureText(f view.Alike[view.Failure]) string {
 	which := code(f.Task.TestID)
 	switch {
+	case f.All() != "":
+		which += ", " + f.All() + " trials"
 	case len(f.Trials) > 1:
 		which += ", trials " + strings.ReplaceAll(strings.Trim(fmt.Sprint(f.Named()), "[]"), " ", ", ")
 		if more := f.More(); more > 0 {

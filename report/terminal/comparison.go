@@ -53,7 +53,9 @@ func marksOf(c results.Comparison) (columns []column) {
 	for n, id := range c.TaskIDs() {
 		column := column{title: id, words: true}
 		if n < maxMarks {
-			column.cells = marks[id]
+			for _, mark := range marks[id] {
+				column.cells = append(column.cells, view.Word(mark))
+			}
 		}
 		columns = append(columns, column)
 	}

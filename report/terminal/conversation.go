@@ -120,7 +120,7 @@ func (s shown) conversation(c view.Conversation) []byte {
 		s.began = c.Trial.AgentStart
 	}
 	class, reason, message := c.Trial.Outcome(c.Verdicts)
-	outcome := Paint(s.Style, view.StateOf(class))(s.line(class.With(reason)))
+	outcome := Paint(s.Style, view.StateOf(class))(s.line(view.EndedAs(class, reason)))
 	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, outcome, s.line(c.Trial.Executor))
 	out.WriteString(s.text("  ", message))
 	if !c.Gateway && !evidence.AsksNoModel(c.Trial.Executor) {
@@ -315,7 +315,7 @@ func (s shown) verdicts(v evidence.Verdicts) string {
 	var out strings.Builder
 	out.WriteString(s.graded("verdicts", v.Verdicts))
 	for _, c := range v.Checkpoints {
-		title := fmt.Sprintf("checkpoint after turn %d: %s", c.AfterTurn, s.line(string(c.Class)))
+		title := fmt.Sprintf("checkpoint after turn %d: %s", c.AfterTurn, s.line(view.Word(c.Class)))
 		if c.Stopped {
 			title += ", and the conversation ended there"
 		}
@@ -339,7 +339,7 @@ func (s shown) graded(title string, all []evidence.Verdict) string {
 }
 
 func (s shown) verdict(v evidence.Verdict) string {
-	line := fmt.Sprintf("  %s  %s  %.2f", s.line(v.Name), Paint(s.Style, view.StateOf(v.Result))(s.line(string(v.Result))), v.Score)
+	line := fmt.Sprintf("  %s  %s  %.2f", s.line(v.Name), Paint(s.Style, view.StateOf(v.Result))(s.line(view.Word(v.Result))), v.Score)
 	if calls := view.Mentions(v); len(calls) > 0 {
 		line += "  about " + view.Counted(calls, "call")
 	}
@@ -368,7 +368,7 @@ func (s shown) call(call *evidence.Call, remarks []view.Remark) string {
 	facts := []string{
 		s.Style.Strong(fmt.Sprintf("call %d", call.Seq)),
 		s.Style.Server(fmt.Sprintf("mcp  %s of %s", s.line(call.Tool), s.line(call.Server))),
-		Paint(s.Style, view.StateOf(call.Outcome))(s.line(string(call.Outcome))), elapsed(call.Start, call.End),
+		Paint(s.Style, view.StateOf(call.Outcome))(s.line(view.Word(call.Outcome))), elapsed(call.Start, call.End),
 	}
 	for _, remark := range remarks {
 		facts = append(facts, s.remark(remark))

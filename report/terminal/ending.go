@@ -95,7 +95,7 @@ func (e Ending) failures(tasks []view.Task, atLength bool) (lines []string) {
 			left += len(g.Trials)
 			continue
 		}
-		head := fmt.Sprintf("%s/%s %s", text.Inert(g.Task.TestID), numbersText(g.Trials), Paint(e.Style, g.What.State)(g.What.Word))
+		head := fmt.Sprintf("%s %s", whichText(g), Paint(e.Style, g.What.State)(g.What.Word))
 		if atLength {
 			lines = append(lines, whyLines(head, g.What.Why(g.First))...)
 		} else {
@@ -115,6 +115,14 @@ const maxNumbers = 10
 // numbersText returns the numbers of trials, separated by commas.
 func numbersText(numbers []int) string {
 	return strings.Join(text.Some(numbers, maxNumbers, func(n int) string { return fmt.Sprint(n) }), ",")
+}
+
+// whichText names the trials of a group, such as price/1,3 or price (all 4).
+func whichText[T comparable](g view.Alike[T]) string {
+	if all := g.All(); all != "" {
+		return fmt.Sprintf("%s (%s)", text.Inert(g.Task.TestID), all)
+	}
+	return text.Inert(g.Task.TestID) + "/" + numbersText(g.Trials)
 }
 
 // triggers returns a line about the results of trigger_tests.yaml.
@@ -196,7 +204,7 @@ func (e Ending) places() (lines []string) {
 // ungraded returns lines about misreported calls that no grader failed.
 func ungraded(tasks []view.Task) (lines []string) {
 	for _, m := range view.Gather(tasks, view.Trial.Misreported) {
-		lines = append(lines, text.Indented(fmt.Sprintf("%s/%s %s", m.Task.TestID, numbersText(m.Trials), m.What)))
+		lines = append(lines, text.Indented(whichText(m)+" "+m.What))
 	}
 	return lines
 }

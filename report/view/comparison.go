@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/text"
@@ -63,6 +64,8 @@ func (f Figure) By() string {
 	}
 	return points(f.Difference.Mean)
 }
+
+func (f Figure) few() bool { return f.Few }
 
 // Range returns the interval of a figure's difference, or why there is none.
 func (f Figure) Range() string {
@@ -142,15 +145,21 @@ func found(f results.Finding, by string) string {
 	return string(f) + ", " + by
 }
 
-// tooFew is shown if an interval would be meaningless.
-const tooFew = "none: too few trials"
+// tooFew is shown if an interval would be meaningless; TooFew says why.
+const tooFew = "none"
 
-// TooFew returns a sentence if a comparison has too few trials per task, or "".
+// TooFew returns a sentence if tasks have too few trials for intervals of their differences, or "".
 func TooFew(c results.Comparison) string {
-	if !c.Thin() {
+	which := "a task without an interval"
+	switch {
+	case c.Thin():
+		which = "each task"
+	case !slices.ContainsFunc(c.Differences, func(d results.Difference) bool { return d.Few }) &&
+		!slices.ContainsFunc(c.Pairs, func(p results.Pair) bool { return slices.ContainsFunc(Figures(p), Figure.few) }):
 		return ""
 	}
-	return fmt.Sprintf("Too few trials: each task has fewer than %d in one of the runs, so no difference of a task can be shown; run with --trials %d or more.", results.MinTrials, results.MinTrials)
+	return fmt.Sprintf("Too few trials to tell: %s has fewer than %d in one of the runs, so no difference of it can be shown; run with --trials %d or more.",
+		which, results.MinTrials, results.MinTrials)
 }
 
 // points formats a difference of shares in percentage points.
@@ -169,7 +178,7 @@ func whole(share float64) float64 { return math.Round(100*share) + 0 }
 func PassedOf(t results.ComparedTask) (share, word string) {
 	switch {
 	case t.Trials == 0:
-		return "", t.Mark
+		return "", Word(t.Mark)
 	case t.Attack != "":
 		return Share(t.Passed, t.Trials), results.AttackSucceeded
 	}
@@ -193,7 +202,7 @@ type ComparedRun struct {
 // notesOn returns the notes on a run that is compared with the first.
 func notesOn(r, first results.ComparedRun) (all []Note) {
 	if r.Infra > 0 {
-		all = append(all, Note{What: text.Count(r.Infra, "trial") + " ended as infra, server_error or miss, which says nothing about the agent"})
+		all = append(all, Note{What: text.Count(r.Infra, "trial") + " ended as infra, by the crash of a server or at a cassette miss, which says nothing about the agent"})
 	}
 	if r.Error != "" {
 		return append(all, Note{Which: []string{r.Error}})

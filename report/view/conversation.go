@@ -253,12 +253,16 @@ const (
 	NeverMade  = "reported, never made" // a call
 )
 
-// Ended returns how a turn ended, in words; "" if it was answered.
+// Ended returns how a turn ended, in words, with its fault; "" if it was answered without one.
 func (t *Turn) Ended() string {
-	if t.Outcome == evidence.ModelOK {
-		return ""
+	var said []string
+	if t.Fault != "" {
+		said = append(said, "fault: "+string(t.Fault))
 	}
-	return strings.ReplaceAll(t.Outcome, "_", " ")
+	if t.Outcome != evidence.ModelOK {
+		said = append(said, strings.ReplaceAll(t.Outcome, "_", " "))
+	}
+	return strings.Join(said, ", ")
 }
 
 // Tokens returns the tokens of a turn; "" if they are not known.

@@ -29,7 +29,7 @@ func TestEnds(t *testing.T) {
 		"attack succeeded":                  {pass, attacked, pass},
 		"fail, attack succeeded":            {pass, both, fail},
 		"pass, after 2 fail, after 1 infra": {pass, ended(evidence.ClassPass, "", evidence.ClassInfra, evidence.ClassFail, evidence.ClassFail), pass},
-		"1 fail, 1 agent_error (oom), 1 infra (engine)": {
+		"1 fail, 1 agent out of memory, 1 infra (engine)": {
 			ended(evidence.ClassInfra, evidence.ReasonEngine), ended(evidence.ClassAgentError, evidence.ReasonOOM), fail,
 		},
 	} {
@@ -121,7 +121,7 @@ func TestBriefEnds(t *testing.T) {
 	t.Parallel()
 	for want, outcomes := range map[string]map[evidence.Class]int{
 		"":                       nil,
-		"2 server_error":         {evidence.ClassServerError: 2},
+		"2 server crashed":       {evidence.ClassServerError: 2},
 		"1 of 4 passed, 2 infra": {evidence.ClassPass: 1, evidence.ClassFail: 2, evidence.ClassTimeout: 1, evidence.ClassInfra: 2},
 		"1,000 of 1,000 passed":  {evidence.ClassPass: 1000},
 	} {

@@ -28,12 +28,21 @@ func (c Conversation) Remarks() map[int][]Remark {
 	calls, all := c.Calls(), map[int][]Remark{}
 	related, canaries := relations(calls), c.canaries()
 	for _, call := range calls {
-		all[call.Seq] = slices.Concat(c.askedFor(call), related[call.Seq], c.injected(call), canaries[call.Seq], listed(call), c.reported(call))
+		all[call.Seq] = slices.Concat(faulty(call), c.askedFor(call), related[call.Seq], c.injected(call), canaries[call.Seq], listed(call), c.reported(call))
 		for _, note := range call.Notes {
 			all[call.Seq] = append(all[call.Seq], Remark{Text: note})
 		}
 	}
 	return all
+}
+
+// faulty returns a remark about the fault that waza made of a call.
+func faulty(call evidence.Call) []Remark {
+	if call.Fault == "" {
+		return nil
+	}
+	said := "fault: " + string(call.Fault)
+	return []Remark{{Flag: said, Text: said, State: Doubtful}}
 }
 
 // askedFor returns who asked for a call, if models were called through a gateway.

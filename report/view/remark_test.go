@@ -20,6 +20,22 @@ func made(seq, from, to int, outcome evidence.Outcome, arguments string) evidenc
 	return call
 }
 
+// A call with a fault says so before all else.
+func TestFaultRemark(t *testing.T) {
+	t.Parallel()
+	call := made(1, 0, 1, evidence.OutcomeTransportError, `{}`)
+	call.Fault = evidence.FaultDrop
+	c := Conversation{Steps: []Step{{Call: &call}}}
+	want := []Remark{{Flag: "fault: drop", Text: "fault: drop", State: Doubtful}, {Text: "not tried again"}}
+	if diff := cmp.Diff(want, c.Remarks()[1]); diff != "" {
+		t.Error(diff)
+	}
+	turn := Turn{ModelCall: evidence.ModelCall{Outcome: evidence.ModelRefused, Fault: evidence.FaultRateLimit}}
+	if got := turn.Ended(); got != "fault: rate_limit, provider error" {
+		t.Error(got)
+	}
+}
+
 func TestRelations(t *testing.T) {
 	t.Parallel()
 	again := made(7, 1, 2, evidence.OutcomeOK, `{}`)

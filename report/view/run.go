@@ -220,7 +220,7 @@ func (r Run) outcomeSentences() (said []string) {
 		var others []string
 		for _, class := range evidence.Classes() {
 			if n := t.Others[class]; n > 0 {
-				others = append(others, fmt.Sprintf("%d %s", n, class))
+				others = append(others, fmt.Sprintf("%d %s", n, Word(class)))
 			}
 		}
 		said = append(said, fmt.Sprintf("%s: %s.", ofTrials(t.Trials-t.Passed, t.Trials, "did not pass", "did not pass"), strings.Join(others, ", ")))
@@ -233,11 +233,22 @@ func (r Run) outcomeSentences() (said []string) {
 func (r Run) BrokenSentences() (said []string) {
 	for _, class := range evidence.Classes() {
 		if n := r.Outcomes()[class]; n > 0 && class.Fails() {
-			ended := fmt.Sprintf("ended as %s, which fails the run, and says nothing about the agent", class)
+			ended := ended(class) + ", which fails the run, and says nothing about the agent"
 			said = append(said, ofTrials(n, r.Trials(), ended, ended)+".")
 		}
 	}
 	return said
+}
+
+// ended returns that trials ended as a class that says nothing about the agent, to follow their number.
+func ended(class evidence.Class) string {
+	switch class {
+	case evidence.ClassServerError:
+		return "ended by the crash of a server"
+	case evidence.ClassMiss:
+		return "ended at a cassette miss"
+	}
+	return "ended as " + Word(class)
 }
 
 // TriggerSentence returns how the prompts of trigger_tests.yaml came out, which count through their
@@ -282,8 +293,7 @@ func (r Run) Line() string {
 	outcomes := r.Outcomes()
 	for _, class := range []evidence.Class{evidence.ClassInfra, evidence.ClassServerError, evidence.ClassMiss} {
 		if n := outcomes[class]; n > 0 {
-			ended := "ended as " + string(class)
-			said = append(said, ofTrials(n, r.Trials(), ended, ended))
+			said = append(said, ofTrials(n, r.Trials(), ended(class), ended(class)))
 		}
 	}
 	said = append(said, r.counts()...)
@@ -292,6 +302,9 @@ func (r Run) Line() string {
 	}
 	if lines := SkillLines(r.Results); len(lines) > 0 {
 		said = append(said, lines[0])
+	}
+	if line := FaultLine(r.Results); line != "" {
+		said = append(said, line)
 	}
 	for _, m := range r.Unmet() {
 		said = append(said, m.Identifier+" "+Lack(m))

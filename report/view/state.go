@@ -1,6 +1,44 @@
 package view
 
-import "github.com/waza-isolate/waza/evidence"
+import (
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// agentWords are words for how the agent ended a trial as agent_error, by reason.
+var agentWords = map[evidence.Reason]string{
+	evidence.ReasonExitCode: "agent crashed", evidence.ReasonSignal: "agent crashed", evidence.ReasonOOM: "agent out of memory",
+	evidence.ReasonPids: "agent out of processes", evidence.ReasonDisk: "agent out of disk space", evidence.ReasonBudget: "agent over its limits",
+	evidence.ReasonGuest: "agent lost its sandbox", evidence.ReasonMux: "agent lost its sandbox",
+}
+
+// EndedAs returns how a trial ended, in words for people. Formats for machines have the class and the
+// reason themselves.
+func EndedAs(class evidence.Class, reason evidence.Reason) string {
+	word, known := agentWords[reason]
+	switch {
+	case class == evidence.ClassAgentError && known:
+		return word
+	case class == evidence.ClassAgentError && reason != "" || class == evidence.ClassInfra && reason != "":
+		return Word(class) + " (" + strings.ReplaceAll(string(reason), "_", " ") + ")"
+	}
+	return Word(class)
+}
+
+// Word returns the outcome of a trial or a call, the result of a grader, or the verdict on a run, in words for
+// people.
+func Word[T ~string](outcome T) string {
+	switch evidence.Class(outcome) {
+	case evidence.ClassError:
+		return "not judged"
+	case evidence.ClassServerError:
+		return "server crashed"
+	case evidence.ClassMiss:
+		return "cassette miss"
+	}
+	return strings.ReplaceAll(string(outcome), "_", " ")
+}
 
 // State is how good something is. Outputs show it by a color or a level.
 type State int

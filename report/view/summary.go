@@ -14,6 +14,9 @@ import (
 // models and judges took, the eval's labels, and attacks that got out of a weak sandbox.
 func SummaryLines(r results.Results) []string {
 	lines := SkillLines(r)
+	if line := FaultLine(r); line != "" {
+		lines = append(lines, line)
+	}
 	if m := r.Summary.Models; m != nil {
 		lines = append(lines, modelsLine(*m))
 	}
@@ -32,7 +35,7 @@ func SummaryLines(r results.Results) []string {
 // SkillLines returns lines about the effect of skills: overall, and for each task with a
 // difference. It returns nil without a baseline.
 func SkillLines(r results.Results) []string {
-	if r.Baseline == nil {
+	if r.Baseline == nil || r.Summary.Faults != nil {
 		return nil
 	}
 	with, without, adds, tasks := r.Impact()
@@ -46,6 +49,19 @@ func SkillLines(r results.Results) []string {
 		}
 	}
 	return lines
+}
+
+// FaultLine returns how often trials with faults passed, with and without them; "" without any.
+func FaultLine(r results.Results) string {
+	f := r.Summary.Faults
+	if f == nil {
+		return ""
+	}
+	line := fmt.Sprintf("faults: of trials with %s, %s", text.Count(f.Made, "fault"), rateText(f.With, "passed"))
+	if r.Baseline != nil {
+		line += "; without: " + rateText(f.Without, "passed")
+	}
+	return line
 }
 
 func modelsLine(m results.Models) string {

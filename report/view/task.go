@@ -58,7 +58,7 @@ const NoOutcome = "no outcome"
 // End is a way in which trials of a task ended.
 type End struct {
 	Lead  string         // what precedes Word, such as "2"; may be empty
-	Word  string         // an outcome with its reason, [results.AttackSucceeded] or NoOutcome
+	Word  string         // how they ended, in words, [results.AttackSucceeded] or NoOutcome
 	Class evidence.Class // empty unless it is an outcome
 	State State
 }
@@ -79,7 +79,7 @@ func (t Task) Ends() []End {
 			last.add(End{Word: trial.Ended, Class: trial.Outcome, State: trial.State})
 		}
 		for _, a := range trial.Earlier {
-			earlier.add(End{Word: string(a.Outcome), Class: a.Outcome})
+			earlier.add(End{Word: Word(a.Outcome), Class: a.Outcome})
 		}
 	}
 	all := last.ends
@@ -90,7 +90,7 @@ func (t Task) Ends() []End {
 	case t.Attacked():
 		all = append(all, End{Word: results.AttackSucceeded, State: Bad})
 	case len(all) == 0:
-		all = append(all, End{Word: string(evidence.ClassPass), Class: evidence.ClassPass, State: Good})
+		all = append(all, End{Word: Word(evidence.ClassPass), Class: evidence.ClassPass, State: Good})
 	}
 	if n := len(t.Missing); n > 0 {
 		all = append(all, End{Lead: fmt.Sprintf("%d with", n), Word: NoOutcome})
@@ -102,7 +102,7 @@ func (t Task) Ends() []End {
 func EndsOf(outcomes map[evidence.Class]int) (all []End) {
 	for _, class := range evidence.Classes() {
 		if n := outcomes[class]; n > 0 {
-			all = append(all, End{Lead: text.Number(n), Word: string(class), Class: class, State: StateOf(class)})
+			all = append(all, End{Lead: text.Number(n), Word: Word(class), Class: class, State: StateOf(class)})
 		}
 	}
 	return all

@@ -32,6 +32,12 @@ func Interval(i results.Interval) string {
 	return fmt.Sprintf("%.0f%% [%.0f%%, %.0f%%]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
 }
 
+// Legends of pictures of intervals.
+const (
+	IntervalLegend   = "A bar is a 95% interval, in which the figure of many more trials is likely to be; the line in it is the figure."
+	DifferenceLegend = "A bar around a dotted line is the 95% interval of a difference; the dotted line is no difference."
+)
+
 // Cost formats an amount of US dollars, or [Unknown] for nil.
 func Cost(amount *float64) string {
 	if amount == nil {

@@ -17,7 +17,7 @@ import (
 type Trial struct {
 	results.RunResult
 	Name     string    // such as price/1
-	Ended    string    // its outcome, with its reason
+	Ended    string    // how it ended, in words
 	State    State     // of its outcome
 	Why      Why       // why it did not pass; empty if it passed
 	ByAttack Why       // what its attack did; empty unless it succeeded
@@ -40,14 +40,14 @@ type Check struct {
 
 func trialOf(task string, r results.RunResult) Trial {
 	t := Trial{
-		RunResult: r, Name: evidence.TrialID{Task: task, Number: r.RunNumber}.String(), Ended: r.Outcome.With(r.Reason), State: StateOf(r.Outcome),
+		RunResult: r, Name: evidence.TrialID{Task: task, Number: r.RunNumber}.String(), Ended: EndedAs(r.Outcome, r.Reason), State: StateOf(r.Outcome),
 		Why: WhyOf(r),
 	}
 	if r.Attacked() {
 		t.ByAttack = byAttack(*r.Attack)
 	}
 	for _, a := range r.Earlier {
-		t.Before = append(t.Before, Attempt{Attempt: a, Text: attemptText(a.Outcome.With(a.Reason), a.Message)})
+		t.Before = append(t.Before, Attempt{Attempt: a, Text: attemptText(EndedAs(a.Outcome, a.Reason), a.Message)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Validations)) {
 		t.Checks = append(t.Checks, checkOf(r.Validations[name]))
@@ -88,14 +88,14 @@ func (t Trial) AttemptsLine() string {
 	}
 	var why, ends []string
 	for _, attempt := range t.Before {
-		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, string(attempt.Outcome))
+		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, Word(attempt.Outcome))
 	}
 	if why = slices.Compact(why); len(why) == 1 && why[0] == said(t.Reason, t.Message) {
 		why = []string{"for the same reason"}
 	}
 	slices.Sort(ends)
 	return fmt.Sprintf("%s %s after %s that ended as %s: %s",
-		t.Name, t.Outcome, text.Count(len(t.Before), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
+		t.Name, Word(t.Outcome), text.Count(len(t.Before), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
 // Passed reports whether the trial passed.
@@ -112,9 +112,9 @@ func (t Trial) Line() string {
 // Noted returns the same, or what an attack did if the trial passed.
 func (t Trial) Noted() string { return cmp.Or(t.Line(), t.ByAttack.Line()) }
 
-// Full returns how the trial ended and all reasons, in lines.
+// Full returns the class of the trial and all reasons, in lines.
 func (t Trial) Full() string {
-	ended := t.Ended
+	ended := t.Outcome.With(t.Reason)
 	if t.Why.Own != "" {
 		ended += ": " + t.Why.Own
 	}
@@ -164,6 +164,14 @@ type Alike[T comparable] struct {
 
 // maxNamed is the maximum number of trials listed for a group.
 const maxNamed = 40
+
+// All returns that these are all the planned trials of their task, if it has several: "all 4"; otherwise "".
+func (a Alike[T]) All() string {
+	if n := len(a.Trials); n > 1 && n == len(a.Task.Trials)+len(a.Task.Missing) {
+		return fmt.Sprintf("all %d", n)
+	}
+	return ""
+}
 
 // Named returns the trials to list.
 func (a Alike[T]) Named() []int { return a.Trials[:min(len(a.Trials), maxNamed)] }

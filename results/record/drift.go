@@ -64,40 +64,52 @@ func sideOf(c *cassette.Cassette, kind cassette.Kind, name string) *cassette.Sid
 func driftOfSide(from, to *cassette.Side) (all []string) {
 	before := map[string][]cassette.Entry{}
 	for _, e := range from.Entries {
-		before[asked(e)] = append(before[asked(e)], each(e)...)
+		if e.Answer != nil { // else written by hand
+			before[asked(e)] = append(before[asked(e)], e)
+		}
+	}
+	say := func(n int, format string, args ...any) {
+		line := fmt.Sprintf(format, args...)
+		if n > 1 {
+			line += fmt.Sprintf(", %d times", n)
+		}
+		all = append(all, line)
 	}
 	for _, e := range to.Entries {
-		for _, one := range each(e) {
-			old := before[asked(e)]
-			if len(old) == 0 {
-				all = append(all, "asked anew: "+describe(e))
-				continue
+		if e.Answer == nil {
+			continue
+		}
+		left, old := times(e), before[asked(e)]
+		for left > 0 && len(old) > 0 {
+			n := min(left, times(old[0]))
+			if string(old[0].Answer.Value) != string(e.Answer.Value) {
+				say(n, "answered otherwise: %s: %s", describe(e), differenceOf(old[0].Answer.Value, e.Answer.Value))
 			}
-			if before[asked(e)] = old[1:]; string(old[0].Answer.Value) != string(one.Answer.Value) {
-				all = append(all, fmt.Sprintf("answered otherwise: %s: %s", describe(e), differenceOf(old[0].Answer.Value, one.Answer.Value)))
+			if left -= n; n == times(old[0]) {
+				old = old[1:]
+			} else {
+				old[0].Times -= n
 			}
+		}
+		if before[asked(e)] = old; left > 0 {
+			say(left, "asked anew: %s", describe(e))
 		}
 	}
 	for _, e := range from.Entries {
-		if left := len(before[asked(e)]); left > 0 {
+		left := 0
+		for _, old := range before[asked(e)] {
+			left += times(old)
+		}
+		if left > 0 {
 			delete(before, asked(e))
-			line := "not asked any more: " + describe(e)
-			if left > 1 {
-				line += fmt.Sprintf(", %d times", left)
-			}
-			all = append(all, line)
+			say(left, "not asked any more: %s", describe(e))
 		}
 	}
 	return all
 }
 
-// each returns an entry for each of its answers, one for an answer that is always given.
-func each(e cassette.Entry) []cassette.Entry {
-	if e.Answer == nil {
-		return nil // written by hand
-	}
-	return slices.Repeat([]cassette.Entry{e}, max(e.Times, 1))
-}
+// times returns how many answers of an entry are compared: one where it is always given.
+func times(e cassette.Entry) int { return max(e.Times, 1) }
 
 // maxDescribed is how many bytes of what is asked are shown.
 const maxDescribed = 200

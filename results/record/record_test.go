@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -151,12 +152,15 @@ func TestServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got[name] = string(content)
+		got[name] = schemaLine.ReplaceAllString(string(content), "")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
+
+// schemaLine is the comment that names the schema of a side.
+var schemaLine = regexp.MustCompile("^# yaml-language-server: .*\n")
 
 // A list that changes is recorded as it changed, and stays as it was in the end.
 func TestChangedList(t *testing.T) {
@@ -207,5 +211,43 @@ func TestLeftOut(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, left); diff != "" || err != nil {
 		t.Error(diff, err)
+	}
+}
+
+// Answers that are given many times are compared by how often.
+func TestDrift(t *testing.T) {
+	side := func(entries ...string) *cassette.Cassette {
+		s := &cassette.Side{}
+		if err := json.Unmarshal([]byte(`{"entries":[`+strings.Join(entries, ",")+`]}`), s); err != nil {
+			t.Fatal(err)
+		}
+		c := &cassette.Cassette{}
+		c.Add(cassette.Servers, "shop", s)
+		return c
+	}
+	pay := func(times int, answer string) string {
+		return fmt.Sprintf(`{"kind":{"tool":"pay"},"times":%d,"answer":{"value":{"result":%q}}}`, times, answer)
+	}
+	const always = `{"kind":{"tool":"look"},"answer":{"value":{"result":1}}}`
+	for _, c := range []struct {
+		name     string
+		from, to *cassette.Cassette
+		want     []string
+	}{
+		{"the same", side(pay(1000000, "a"), always), side(pay(1000000, "a"), always), nil},
+		{"the same in two entries", side(pay(1000000, "a")), side(pay(1, "a"), pay(999999, "a")), nil},
+		{"other answers", side(pay(3, "a"), pay(999997, "b")), side(pay(1000000, "a")), []string{`answered otherwise: {"tool":"pay"}: answer.result was "b", is "a", 999997 times`}},
+		{"more", side(pay(1, "a")), side(pay(1000000, "a"), always), []string{`asked anew: {"tool":"pay"}, 999999 times`, `asked anew: {"tool":"look"}`}},
+		{"fewer", side(pay(1, "a"), pay(999999, "b"), always), side(pay(2, "a")), []string{
+			`answered otherwise: {"tool":"pay"}: answer.result was "b", is "a"`, `not asked any more: {"tool":"pay"}, 999998 times`, `not asked any more: {"tool":"look"}`,
+		}},
+	} {
+		var want []string
+		for _, line := range c.want {
+			want = append(want, "servers shop: "+line)
+		}
+		if diff := cmp.Diff(want, Drift(c.from, c.to)); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
 	}
 }

@@ -159,7 +159,7 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 		Workspace: cmp.Or(isolation.Workspace, "tmpfs"),
 		Timeout:   cmp.Or(c.Timeout, task.Timeout), FirstEvent: task.FirstEvent,
 		Agent:   agent,
-		Graders: task.Graders, Commands: task.Commands, Answers: task.Answers, Checkpoints: task.Checkpoints,
+		Graders: task.Graders, Commands: task.Commands, Answers: task.Answers, Checkpoints: task.Checkpoints, Faults: task.Faults,
 		Hooks:   planHooks(e.Hooks),
 		Trigger: task.Trigger != nil,
 	}

@@ -104,6 +104,9 @@ func printed(t *Trial) string {
 	if t.Attack != nil {
 		p.attack(t.Attack)
 	}
+	for _, f := range t.Faults {
+		p.entry("fault", "%s", f)
+	}
 	for _, name := range t.NotEnforced {
 		p.entry("no effect", "%s", name)
 	}

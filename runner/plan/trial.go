@@ -60,6 +60,7 @@ type Trial struct {
 	Hooks    Hooks                `json:"hooks,omitzero"`
 
 	Checkpoints []eval.ResolvedCheckpoint `json:"checkpoints,omitempty"`
+	Faults      []cassette.Fault          `json:"faults,omitempty"`
 	Commands    []eval.CommandMock        `json:"command_mocks,omitempty"` // mocked in the agent's container
 	Answers     answer.Table              `json:"answers,omitempty"`       // to requests of servers
 	// Trigger is set for trigger tests, which are run once.

@@ -96,6 +96,8 @@ func (all everything) notes() []note {
 		add(ran.ended, note{message: why})
 	}
 	switch c := all.complaint; {
+	case c.fault != "" && nobody:
+		add(ran.ended, note{class: evidence.ClassFail, reason: evidence.ReasonFault, message: fmt.Sprintf("%s; waza made the fault %s of this call", c.message, c.fault)})
 	case c.server != "" && nobody:
 		add(ran.ended, note{class: evidence.ClassServerError, reason: evidence.ReasonServer, message: c.message, server: c.server})
 	case c.message != "" && nobody: // servers are what a script tests

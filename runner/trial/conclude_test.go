@@ -149,6 +149,12 @@ var concluded = map[string]struct {
 		}),
 		class: evidence.ClassServerError, reason: evidence.ReasonServer, message: "no answer", ofServer: "crm",
 	},
+	"a script that did not expect a fault": {
+		all: with(ended(ending{exit: process.Exit{Code: agents.ExitUnexpected}}), func(all *everything) {
+			all.complaint = complaint{message: "no answer", fault: evidence.FaultDrop}
+		}),
+		class: evidence.ClassFail, reason: evidence.ReasonFault, message: "no answer; waza made the fault drop of this call",
+	},
 	"a script that is too late": {
 		all: with(ended(ending{stops: []stop{{second(4), timeLimit}}, exit: process.Exit{Code: agents.ExitUnexpected}}), func(all *everything) {
 			all.complaint = complaint{message: "no answer", server: "crm"}

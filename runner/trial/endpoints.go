@@ -35,12 +35,18 @@ func openGateway(t *plan.Trial, log observer) (*gateway.Gateway, error) {
 		return nil, nil
 	}
 	var providers []gateway.Provider
+	faults := cassette.NewFaults(t.Faults, t.Task, t.Number)
 	for _, p := range t.Models.Providers {
-		made := newProvider(p, log)
+		made, options := newProvider(p, log), playing(p, t.Number, log)
 		if p.Played {
 			var err error
-			if made.Player, err = playerOf(p, t.Number, log); err != nil {
+			if made.Player, err = recorded.Play(p.Access.Side, options); err != nil {
 				return nil, err
+			}
+		}
+		if next := faults.Of(cassette.Models, p.Name); next != nil {
+			made.Fault = func(method, path string, body []byte) *cassette.Fault {
+				return next(func() map[string]any { return options.Members(method, path, body) })
 			}
 		}
 		providers = append(providers, made)
@@ -48,9 +54,9 @@ func openGateway(t *plan.Trial, log observer) (*gateway.Gateway, error) {
 	return gateway.New(log, t.Models.Limits, providers...), nil
 }
 
-// playerOf returns what answers in place of a provider.
-func playerOf(p plan.Provider, trial int, log observer) (*recorded.Player, error) {
-	return recorded.Play(p.Access.Side, recorded.Options{
+// playing returns how a provider is played.
+func playing(p plan.Provider, trial int, log observer) recorded.Options {
+	return recorded.Options{
 		Clean: log.Clean, With: map[string]any{"trial": json.Number(strconv.Itoa(trial))}, Live: p.Live,
 		Missed: func(message string) {
 			if p.Live {
@@ -59,7 +65,7 @@ func playerOf(p plan.Provider, trial int, log observer) (*recorded.Player, error
 			}
 			log.missed(p.Name, errors.New(message))
 		},
-	})
+	}
 }
 
 func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {

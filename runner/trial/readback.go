@@ -11,8 +11,9 @@ import (
 
 // complaint is what a script said of an answer that it did not expect.
 type complaint struct {
-	message string // empty if it ended otherwise
-	server  string // the one whose process ended during the call, or ""
+	message string             // empty if it ended otherwise
+	server  string             // the one whose process ended during the call, or ""
+	fault   evidence.FaultKind // that waza made of the call, or ""
 }
 
 // readBack reads from the log what bears on the outcome: why a script has ended that a server did not answer as
@@ -38,7 +39,8 @@ func complaintOf(dir evidence.Dir, until time.Time, calls func() (capture.Result
 	}
 	events = slices.DeleteFunc(events, func(e evidence.Event) bool { return e.Time.After(until) })
 	c.message = cmp.Or(dir.LastStderrLine(), "a server did not answer as the script expects")
-	if last := lastOf(captured.Calls); slices.ContainsFunc(events, endsDuring(last)) {
+	last := lastOf(captured.Calls)
+	if c.fault = last.Fault; c.fault == "" && slices.ContainsFunc(events, endsDuring(last)) {
 		c.server = last.Server
 	}
 	return c, nil

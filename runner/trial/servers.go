@@ -157,7 +157,7 @@ func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned p
 // newServer returns a started server with its configuration for the agent's proxy.
 func (l *serverStarter) newServer(h *runningServer, shared *instance) *server {
 	s, name := &server{runningServer: h, shared: shared, proxied: l.proxied(evidence.SenderAgent, h)}, h.plan.Name
-	s.proxied.Inject = injectionsFor(l.plan, name)
+	s.proxied.Inject, s.proxied.Fault = injectionsFor(l.plan, name), faultsFor(l.plan, name)
 	isAsked := slices.ContainsFunc(asksOf(l.plan, evidence.StepCall), func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == name })
 	s.proxied.Keep = isAsked && h.plan.Transport == mcpconfig.Stdio && h.played == nil
 	return s

@@ -3,15 +3,19 @@ package trial
 import (
 	"archive/tar"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -190,6 +194,21 @@ func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 		}
 	}
 	return all
+}
+
+// faultsFor returns what chooses the faults of a trial's calls of a server, or nil.
+func faultsFor(t *plan.Trial, server string) func(params json.RawMessage) *cassette.Fault {
+	next := cassette.NewFaults(t.Faults, t.Task, t.Number).Of(cassette.Servers, server)
+	if next == nil {
+		return nil
+	}
+	return func(params json.RawMessage) *cassette.Fault {
+		return next(func() map[string]any {
+			asked := mock.Request("tools/call", params)
+			asked["trial"], asked["sender"] = json.Number(strconv.Itoa(t.Number)), string(evidence.SenderAgent)
+			return asked
+		})
+	}
 }
 
 // recordInjectedFiles records which injections are in files of the workspace.

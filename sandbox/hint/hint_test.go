@@ -14,12 +14,13 @@ func TestHints(t *testing.T) {
 	for _, test := range []struct {
 		printed, contained, local string // an empty hint stands for the sandbox's own, if it has one
 	}{
-		{"Error: BRAVE_API_KEY environment variable is required", "s asks for BRAVE_API_KEY: set those that it needs with env or secrets", "same"},
-		{"Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables", "s asks for SLACK_BOT_TOKEN, SLACK_TEAM_ID: set those that it needs with env or secrets", "same"},
-		{"KeyError: 'OPENWEATHER_API_KEY' missing", "s asks for OPENWEATHER_API_KEY: set those that it needs with env or secrets", "same"},
-		{"Either FIGMA_API_KEY or FIGMA_OAUTH_TOKEN is required (via CLI argument or .env file)", "s asks for FIGMA_API_KEY, FIGMA_OAUTH_TOKEN: set those that it needs with env or secrets", "same"},
-		{"Error: No access token was provided.\nRun `sentry-mcp auth login` interactively first, or pass `--access-token` / `SENTRY_ACCESS_TOKEN`.\nUsage: @sentry/mcp-server [--access-token=<token>]", "s asks for SENTRY_ACCESS_TOKEN: set those that it needs with env or secrets", "same"},
-		{"The --tools flag has been removed.\nError: Please either pass it as an argument --api-key=$KEY or set the STRIPE_SECRET_KEY environment variable.", "s asks for STRIPE_SECRET_KEY: set those that it needs with env or secrets", "same"},
+		{"Error: BRAVE_API_KEY environment variable is required", "s asks for BRAVE_API_KEY: set those that it needs with env or secrets, or --env of waza init", "same"},
+		{"Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables", "s asks for SLACK_BOT_TOKEN, SLACK_TEAM_ID: set those that it needs with env or secrets, or --env of waza init", "same"},
+		{"KeyError: 'SHOP_TOKEN'", "s asks for SHOP_TOKEN: set those that it needs with env or secrets, or --env of waza init", "same"},
+		{"KeyError: 'OPENWEATHER_API_KEY' missing", "s asks for OPENWEATHER_API_KEY: set those that it needs with env or secrets, or --env of waza init", "same"},
+		{"Either FIGMA_API_KEY or FIGMA_OAUTH_TOKEN is required (via CLI argument or .env file)", "s asks for FIGMA_API_KEY, FIGMA_OAUTH_TOKEN: set those that it needs with env or secrets, or --env of waza init", "same"},
+		{"Error: No access token was provided.\nRun `sentry-mcp auth login` interactively first, or pass `--access-token` / `SENTRY_ACCESS_TOKEN`.\nUsage: @sentry/mcp-server [--access-token=<token>]", "s asks for SENTRY_ACCESS_TOKEN: set those that it needs with env or secrets, or --env of waza init", "same"},
+		{"The --tools flag has been removed.\nError: Please either pass it as an argument --api-key=$KEY or set the STRIPE_SECRET_KEY environment variable.", "s asks for STRIPE_SECRET_KEY: set those that it needs with env or secrets, or --env of waza init", "same"},
 		{"Error: No API key provided", "s needs a credential: give it one with secrets, under the name in its documentation", "same"},
 		{"answered with an error: -32603 no token", "s needs a credential: give it one with secrets, under the name in its documentation", "same"},
 		{"Error: getaddrinfo ENOTFOUND api.stripe.com\n    at GetAddrInfoReqWrap.onlookupall [as oncomplete] (node:dns:122:26)", "s has no network in its sandbox: allow this host with --egress s=api.stripe.com, or with egress in its configuration", ""},
@@ -52,7 +53,7 @@ func TestHints(t *testing.T) {
 		{"Error: Could not locate the bindings file. Tried:\n → /x/build/better_sqlite3.node", "s has a native module that is not built for its image: build an image in which it is, and set image", ""},
 		{"mkdir: cannot create directory '/var/lib/app': Read-only file system", "s may not write /var/lib/app: name a directory for it under writable", ""},
 		{"Error: EROFS: read-only file system, mkdir '/app/logs'", "s may not write /app/logs: name a directory for it under writable", ""},
-		{"Error: A Brave API key is required via --brave-api-key, BRAVE_API_KEY, --brave-api-key-file, or BRAVE_API_KEY_FILE.", "s asks for BRAVE_API_KEY, BRAVE_API_KEY_FILE: set those that it needs with env or secrets", "same"},
+		{"Error: A Brave API key is required via --brave-api-key, BRAVE_API_KEY, --brave-api-key-file, or BRAVE_API_KEY_FILE.", "s asks for BRAVE_API_KEY, BRAVE_API_KEY_FILE: set those that it needs with env or secrets, or --env of waza init", "same"},
 		{"Please provide a database URL as a command-line argument", "s wants other arguments: correct args", "same"},
 		{"; its stdout, which is for MCP messages alone:\n{\"hello\":\"world\"}", "s prints JSON to stdout that is not an MCP message: check that command and args start an MCP server", "same"},
 		{"was ended by SIGSEGV before it answered", "s crashed: try another version of it, or another image", "same"},

@@ -24,7 +24,8 @@ const (
 	Agent  Role = "agent"
 	Both   Role = "agent and server"
 	Grader Role = "grader's program"
-	// Stranger is a file in a directory where waza is started, that the command line does not name.
+	// Stranger is a file in a directory where waza is started, that the command line does not name, or a
+	// cassette, which it names.
 	Stranger Role = "stranger's file"
 )
 
@@ -88,6 +89,7 @@ func All() []Attack {
 		outputAttacks(),
 		hugeAttacks(),
 		checkAttacks(),
+		cassetteAttacks(),
 	)
 }
 

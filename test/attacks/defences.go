@@ -72,6 +72,20 @@ var (
 	redaction        = probe.Without(probe.LeakyBuild, "secrets are redacted from everything written", "Redaction")
 )
 
+// Cassettes.
+
+var (
+	confinedCassettes = probe.Without(probe.LeakyBuild, "only regular files of a cassette are read, through no link", "ConfinedCassettes")
+	confinedDigests   = probe.Without(probe.LeakyBuild, "only regular files of a cassette are read, through no link, and blobs have the digest that is their name", "ConfinedCassettes", "BlobDigests")
+	blobDigests       = probe.Without(probe.LeakyBuild, "blobs have the digest that is their name", "BlobDigests")
+	boundedCassettes  = probe.Without(probe.LeakyBuild, "a limit of bytes of a cassette", "BoundedCassettes")
+	boundedAliases    = probe.Without(probe.LeakyBuild, "a limit of values of a YAML file with its aliases written out", "BoundedAliases")
+	boundedTemplates  = probe.Without(probe.LeakyBuild, "a limit of what a template gives", "BoundedTemplates")
+	fewLevelsOfYAML   = probe.Kept("a limit of levels of a YAML file", "the parser, the reader and package jsontext each have one; tests of internal/strictyaml show theirs")
+	noWaitForItself   = probe.Kept("an entry that waits for itself is refused", "without that it would just never be given")
+	linearExpressions = probe.Kept("expressions by Go's regexp", "they are matched in time linear in the text, so there is no code to disable")
+)
+
 // Messages.
 
 var (

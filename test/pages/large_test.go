@@ -70,11 +70,17 @@ func broadRun(t testing.TB, dir string, trials int) {
 func written(t testing.TB, dir string) (path string, size int64) {
 	t.Helper()
 	path = filepath.Join(dir, "report.html")
+	return path, writeReport(t, path, dir)
+}
+
+// writeReport writes the report of runs to a file and returns its size.
+func writeReport(t testing.TB, path string, dirs ...string) int64 {
+	t.Helper()
 	file, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := runner.WriteReport(file, []string{dir}); err != nil {
+	if err := runner.WriteReport(file, dirs); err != nil {
 		t.Fatal(err)
 	}
 	info, err := file.Stat()
@@ -84,7 +90,7 @@ func written(t testing.TB, dir string) (path string, size int64) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return path, info.Size()
+	return info.Size()
 }
 
 // Size limits of reports, in bytes.

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/yamltext"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -116,6 +118,99 @@ func (t Task) File(id, server string) ([]byte, error) {
 		Task
 	}{id, server, t})
 }
+
+// Case is what a task is made of that repeats a trial.
+type Case struct {
+	ID, From   string // From names the trial
+	Prompt     string
+	FollowUps  []string
+	ContextDir string           // that the files are in; empty without files
+	Paths      []string         // of the files in the workspace
+	Repos      []map[string]any // as in a task
+	Calls      []Called
+	Scripted   bool   // the agent's script is written too
+	Output     string // what the agent said in the end
+}
+
+// Called is a call that the agent made.
+type Called struct {
+	evidence.ToolRef
+	Arguments json.RawMessage
+	Outcome   evidence.Outcome
+}
+
+// File returns the case as the file of a task.
+func (c Case) File() ([]byte, error) { return fill("case.yaml", c) }
+
+// Answered returns the calls that succeeded.
+func (c Case) Answered() []Called {
+	return c.calls(func(o evidence.Outcome) bool { return o == evidence.OutcomeOK })
+}
+
+// Failed returns how many calls failed.
+func (c Case) Failed() int { return len(c.calls(evidence.Outcome.Failed)) }
+
+// Repeatable returns the calls that a script can make again: not those without an answer, which a cassette does
+// not have either.
+func (c Case) Repeatable() []Called {
+	return c.calls(func(o evidence.Outcome) bool { return !o.Unanswered() })
+}
+
+func (c Case) calls(keep func(evidence.Outcome) bool) (all []Called) {
+	for _, call := range c.Calls {
+		if keep(call.Outcome) {
+			all = append(all, call)
+		}
+	}
+	return all
+}
+
+// Said returns the beginning of what the agent said in the end, for a comment.
+func (c Case) Said() string { return yamltext.Quoted(text.Shorten(c.Output, maxSaidInEnd)) }
+
+// maxSaidInEnd is how much of the output stands in a comment.
+const maxSaidInEnd = 300
+
+// Values returns the arguments as a grader expects them: one that may be read as a matcher is in one.
+func (c Called) Values() map[string]any {
+	values := map[string]any{}
+	for name, value := range jsontext.Members(c.Arguments) {
+		switch given := jsontext.Decode(value).(type) {
+		case nil, map[string]any, []any:
+			values[name] = map[string]any{"equals": given}
+		default:
+			values[name] = given
+		}
+	}
+	return values
+}
+
+// literal returns a value for a script, in which its strings are no templates.
+func literal(value any) any {
+	switch value := value.(type) {
+	case string:
+		return strings.ReplaceAll(value, "{{", `{{ "{{" }}`)
+	case []any:
+		all := make([]any, len(value))
+		for i, one := range value {
+			all[i] = literal(one)
+		}
+		return all
+	case map[string]any:
+		all := make(map[string]any, len(value))
+		for key, one := range value {
+			all[key] = literal(one)
+		}
+		return all
+	}
+	return value
+}
+
+// Given returns the arguments for a script.
+func (c Called) Given() any { return literal(jsontext.Decode(c.Arguments)) }
+
+// Say returns the output for a script.
+func (c Case) Say() any { return literal(c.Output) }
 
 // changeMe matches the mark of a place that is left to be written. Names have no space in it.
 var changeMe = regexp.MustCompile(`CHANGE[ _-]ME`)

@@ -1,0 +1,311 @@
+package grading
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// What an agent did after a fault, as in the config.
+const (
+	didAgain     = "again"
+	didOtherwise = "otherwise"
+	didGiveUp    = "gave_up"
+	didInvent    = "invented"
+	didNothing   = "silent"
+	unharmed     = "unharmed" // in details alone: the fault cost nothing
+)
+
+// RecoveryConfig configures the recovery grader, which checks what the agent did after each fault that waza
+// made of its calls and of those of its models. Each fault is one check, and so is each limit of it.
+type RecoveryConfig struct {
+	Accept         []string `json:"accept,omitzero" enum:"again otherwise gave_up invented silent" jsonschema:"what the agent may do after a fault: again, make the same call again; otherwise, succeed with another call; gave_up, say that it failed; invented, answer as if nothing had happened; silent, end without an answer; default again, otherwise and gave_up"`
+	MaxAgain       *int     `json:"max_again,omitempty" min:"0" jsonschema:"limit of how often the agent makes the same call again after one fault; default no limit"`
+	RepeatedEffect string   `json:"repeated_effect,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent repeats a call that the server carried out before the fault, of a tool that is listed neither as readOnlyHint nor as idempotentHint; default warn"`
+	GaveUp         []string `json:"gave_up,omitempty" jsonschema:"RE2 expressions, in place of waza's own words: an output that one of them matches says that the agent failed"`
+}
+
+// Validate refuses a config that accepts nothing, and expressions that do not compile.
+func (c *RecoveryConfig) Validate() error {
+	if c.Accept != nil && len(c.Accept) == 0 {
+		return errors.New("accept must not be empty")
+	}
+	return compilable("gave_up", c.GaveUp)
+}
+
+func (c *RecoveryConfig) accepted() []string {
+	if c.Accept == nil {
+		return []string{didAgain, didOtherwise, didGiveUp}
+	}
+	return c.Accept
+}
+
+// recovery is what came after a fault.
+type recovery struct {
+	fault evidence.FaultKind
+	of    mention // the call
+	did   string  // what the agent did; empty if it depends on evidence that is missing
+	how   mention // the same as part of a sentence
+	again int     // how often the same call was made again, up to the first time that it succeeded
+
+	repeats mention // calls that repeat what the server had carried out
+	detail  map[string]any
+}
+
+func (c *RecoveryConfig) grade(s *subject) (report, error) {
+	if err := s.seen(); err != nil {
+		return report{}, err
+	}
+	var r report
+	o := outcome{output: outputOf(s, c.GaveUp)}
+	for _, call := range s.calls {
+		if call.Fault != "" {
+			c.check(&r, o.afterCall(s, call))
+		}
+	}
+	models, err := modelHeads(s)
+	r.lacks(err)
+	for i, call := range models {
+		if call.Fault != "" {
+			c.check(&r, o.afterModel(call, models[i+1:]))
+		}
+	}
+	r.lacks(o.missing)
+	if r.checks == 0 && r.missing == nil {
+		r.note("No fault reached the agent, so that there was nothing to recover from.")
+	}
+	return r, nil
+}
+
+// check counts the checks of one fault.
+func (c *RecoveryConfig) check(r *report, after recovery) {
+	if after.did == "" {
+		return
+	}
+	accepted := after.did == unharmed || slices.Contains(c.accepted(), after.did)
+	r.measure("accept", accepted, "Expected %s after the fault %s of %s; %s: %s.", orList(c.accepted()), after.fault, after.of, after.did, after.how)
+	if c.MaxAgain != nil {
+		r.measure("max_again", after.again <= *c.MaxAgain, "Expected %s to be made again at most %d times; it was, %d times.", after.of, *c.MaxAgain, after.again)
+	}
+	if severity := c.RepeatedEffect; severity != "off" {
+		f := findingf("Expected %s not to be repeated, which the server had carried out before the fault %s; found %s.", after.of, after.fault, after.repeats)
+		switch {
+		case len(after.repeats.calls) == 0:
+		case severity == failIt:
+			r.decide("repeated_effect", false, f)
+		default:
+			r.warn(f.String())
+			r.calls = append(r.calls, f.calls...)
+			r.list("repeated_effect", checkWarn, f)
+		}
+	}
+	if r.details == nil {
+		r.details = map[string]any{"faults": []any{}}
+	}
+	all, _ := r.details["faults"].([]any)
+	r.details["faults"] = append(all, after.detail)
+}
+
+func orList(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// outcome tells what the agent did from what came after a fault, and from its output in the end.
+type outcome struct {
+	output
+	missing error // why something could not be told
+}
+
+// decide sets what the agent did. again and other describe later calls: the same ones, and others that
+// succeeded; worked reports whether one of again did.
+func (o *outcome) decide(after *recovery, worked bool, again, other mention, err string, lie string) {
+	said := "its output is " + quote(strings.TrimSpace(o.text))
+	switch admits := o.admits(err); {
+	case worked:
+		after.did, after.how = didAgain, mention{"it made the same call again: " + again.text, again.calls}
+	case other.text != "":
+		after.did, after.how = didOtherwise, mention{"it succeeded with " + other.text, other.calls}
+	case o.lost != nil:
+		o.missing = o.lost
+	case lie != "":
+		after.did, after.how = didInvent, mention{text: lie + "; " + said}
+	case strings.TrimSpace(o.text) == "":
+		after.did, after.how = didNothing, mention{text: "no call succeeded after it, and there is no output"}
+	case !admits:
+		after.did, after.how = didInvent, mention{text: "no call that could make up for it succeeded, and " + said}
+	case again.text != "":
+		after.did, after.how = didAgain, mention{"it made the same call again, in vain: " + again.text + "; " + said, again.calls}
+	default:
+		after.did, after.how = didGiveUp, mention{text: said}
+	}
+	after.detail["did"] = after.did
+	if len(after.how.calls) > 0 {
+		after.detail["by"] = after.how.calls
+	}
+}
+
+// afterCall returns what the agent did after a fault of a tool call.
+func (o *outcome) afterCall(s *subject, failed evidence.Call) recovery {
+	after := recovery{
+		fault: failed.Fault, of: mention{describeCall(failed), numbers([]evidence.Call{failed})},
+		detail: map[string]any{"fault": failed.Fault, "call": failed.Seq, "did": unharmed},
+	}
+	if isUnharmed(failed) {
+		after.did, after.how = unharmed, mention{text: "the call was answered all the same"}
+		return after
+	}
+	var again, other []evidence.Call
+	worked := false
+	for _, call := range s.calls {
+		switch {
+		case !follows(call, failed) || call.Start.Before(failed.End):
+		case first(call) == first(failed) && !worked:
+			again = append(again, call)
+			worked = call.Outcome == evidence.OutcomeOK
+		case first(call) != first(failed) && call.Outcome == evidence.OutcomeOK && makesUp(s, call, failed):
+			other = append(other, call)
+		}
+	}
+	after.again = len(again)
+	if isCarriedOut(failed.Fault) && !isHarmless(s, failed) {
+		after.repeats = describeCalls(filter(again, func(call evidence.Call) bool {
+			return (call.Outcome == evidence.OutcomeOK || call.Outcome.Unanswered()) && (call.Fault == "" || isCarriedOut(call.Fault))
+		}))
+	}
+	o.decide(&after, worked, described(again), described(other), message(failed), reportsSuccess(s, failed))
+	return after
+}
+
+// described is like describeCalls, with no text for no calls.
+func described(calls []evidence.Call) mention {
+	if len(calls) == 0 {
+		return mention{}
+	}
+	return describeCalls(calls)
+}
+
+// first returns the number of the first of the calls that are the same as one.
+func first(call evidence.Call) int {
+	if call.SameAs == 0 {
+		return call.Seq
+	}
+	return call.SameAs
+}
+
+// isUnharmed reports whether a fault cost nothing: the agent got an answer of the server.
+func isUnharmed(call evidence.Call) bool {
+	switch call.Fault {
+	case evidence.FaultDelay, evidence.FaultSlow, evidence.FaultChanged:
+		return !call.Outcome.Unanswered()
+	}
+	return call.Outcome == evidence.OutcomeOK
+}
+
+// isCarriedOut reports whether the server gets a request in spite of a fault.
+func isCarriedOut(fault evidence.FaultKind) bool {
+	switch fault {
+	case evidence.FaultToolError, evidence.FaultError, evidence.FaultKill:
+		return false
+	}
+	return true
+}
+
+// makesUp reports whether a successful call may stand for a failed one. One that makes another failed call again
+// cannot, nor one that only reads for one that may write and that the server did not get.
+func makesUp(s *subject, call, failed evidence.Call) bool {
+	if call.SameAs > 0 && s.calls[call.SameAs-1].Outcome != evidence.OutcomeOK {
+		return false
+	}
+	return isCarriedOut(failed.Fault) || !onlyReads(call) || onlyReads(failed)
+}
+
+func onlyReads(call evidence.Call) bool { return call.ReadOnly != nil && *call.ReadOnly }
+
+// isHarmless reports whether a tool is listed as one whose calls can be repeated.
+func isHarmless(s *subject, call evidence.Call) bool {
+	if onlyReads(call) {
+		return true
+	}
+	for _, catalog := range s.catalogs {
+		for _, tool := range catalog.Tools {
+			if catalog.Server == call.Server && tool.Name == call.Tool {
+				return string(jsontext.Member(tool.Annotations, "idempotentHint")) == "true"
+			}
+		}
+	}
+	return false
+}
+
+// reportsSuccess says what the agent's transcript reports of a failed call, or of another one that it did not make in
+// place of it, that is not so; it is empty if it reports nothing of that kind.
+func reportsSuccess(s *subject, failed evidence.Call) string {
+	if s.narration == nil {
+		return ""
+	}
+	for _, claim := range s.narration.Unbacked {
+		if slices.Contains(claim.Tools, failed.ToolRef()) {
+			return fmt.Sprintf("it reports a call of %s that was never made", quote(claim.Name))
+		}
+	}
+	for _, d := range s.narration.Differs {
+		if d.Call == failed.Seq && d.In == evidence.DiffersOutcome && d.Claimed == string(evidence.OutcomeOK) {
+			return "it reports that the call succeeded"
+		}
+	}
+	return ""
+}
+
+// modelHeads returns the trial's requests for turns of models, without their bytes, and an error if some are missing.
+func modelHeads(s *subject) (all []evidence.ModelCall, err error) {
+	models := s.models()
+	if models == nil {
+		return nil, nil
+	}
+	for call, err := range models {
+		if err != nil {
+			return all, fmt.Errorf("%w: %s", errEvidence, s.explain(err))
+		}
+		if call.IsTurn() {
+			call.Request, call.Response = nil, nil
+			all = append(all, call)
+		}
+	}
+	return all, nil
+}
+
+// afterModel returns what the agent did after a fault of a request to a model.
+func (o *outcome) afterModel(failed evidence.ModelCall, later []evidence.ModelCall) recovery {
+	after := recovery{
+		fault: failed.Fault, of: mention{text: fmt.Sprintf("model call %d (%s)", failed.Seq, failed.Outcome)},
+		detail: map[string]any{"fault": failed.Fault, "model_call": failed.Seq, "did": unharmed},
+	}
+	if failed.Outcome == evidence.ModelOK {
+		after.did, after.how = unharmed, mention{text: "the request was answered all the same"}
+		return after
+	}
+	var again, other mention
+	worked := false
+	for _, call := range later {
+		said := fmt.Sprintf("model call %d (%s)", call.Seq, call.Outcome)
+		switch {
+		case call.RequestSHA256 == failed.RequestSHA256 && !worked:
+			after.again++
+			again.text, worked = said, call.Outcome == evidence.ModelOK
+		case call.Outcome == evidence.ModelOK:
+			other.text = said
+		}
+	}
+	if o.lost == nil && o.admits("") { // what else a model was asked for says nothing of this request
+		other = mention{}
+	}
+	o.decide(&after, worked, again, other, "", "")
+	return after
+}
