@@ -284,7 +284,7 @@ func TestBuildLogSteps(t *testing.T) {
 		{before + "Step 3/4 : RUN make it\n ---> Running in 1\nmake: oops\n", "The command '/bin/sh -c make it' returned a non-zero code: 2", "step 3/4, RUN make it, returned a non-zero code: 2; the build says:\nmake: oops"},
 		{before + "Step 3/4 : RUN false\n", "The command '/bin/sh -c false' returned a non-zero code: 1", "step 3/4, RUN false, returned a non-zero code: 1"},
 		{"Step 1/4 : FROM none\n", "pull access denied for none", "step 1/4, FROM none, failed: pull access denied for none"},
-		{"STEP 2/4: ADD http://x.invalid/y /\n", "ADD failed: Get: no such host", "step 2/4, ADD http://x.invalid/y /, failed: ADD failed: Get: no such host"},
+		{"STEP 2/4: ADD http://x.invalid/y /\n", "ADD failed: Get: no such host", "step 2/4, ADD http://x.invalid/y /, failed: ADD failed: Get: no such host\nhint: the build does not reach a host: see that the engine's builds reach the network, or set HTTPS_PROXY"},
 		{before + "Step 3/4 : USER nobody\n", "no space left on device", "step 3/4, USER nobody, failed: no space left on device"},
 		{"", "dockerfile parse error line 1: unknown instruction: FORM", "dockerfile parse error line 1: unknown instruction: FORM"},
 		{"", "", ""},

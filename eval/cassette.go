@@ -5,12 +5,10 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
@@ -77,18 +75,8 @@ func readCassette(doc *strictyaml.Document, e *Eval, p Playing) {
 	}
 }
 
-// played reports whether a server is played, and reports a problem at its place if the cassette does
-// not have it.
-func (s servers) played(name string) bool {
-	if !s.eval.Plays(cassette.Servers) || s.eval.MissLive {
-		return false
-	}
-	known := s.eval.Cassette.Names(cassette.Servers)
-	if !slices.Contains(known, name) {
-		s.doc.Problemf(s.place(name, "", ""), "server %q is not in the cassette, which has %s; record the eval again, or leave servers out with --play", name, strings.Join(text.Few(known, 5), ", "))
-	}
-	return true
-}
+// played reports whether the eval's servers are played from its cassette alone.
+func (s servers) played() bool { return s.eval.Plays(cassette.Servers) && !s.eval.MissLive }
 
 // playedCommands returns the commands of a task with those of the cassette, which replace mocks of
 // the same name.

@@ -82,7 +82,7 @@ func (s servers) merge(overlay map[string]*mcpconfig.Server) map[string]mcpconfi
 }
 
 func (s servers) check(name string, declared mcpconfig.Server) {
-	if s.played(name) {
+	if s.played() {
 		return
 	}
 	isMeant := func(field string) bool { return s.doc.Reported(s.place(name, field, "")...) }

@@ -184,7 +184,7 @@ func TestJudgeIsAskedLater(t *testing.T) {
 	p := judgedProject(t, judgedRun, e)
 	c := p.startLocal().wait(exitFailed)
 	for _, part := range []string{
-		"report/1 error\n",
+		"report/1 not judged\n",
 		`the judge gave no answer: the judge's endpoint answers 401: "no such key"; set the environment variable JUDGE_KEY to a key that it takes; waza grade --judge RUN asks for it`,
 	} {
 		if !strings.Contains(c.stdout.String(), part) {

@@ -149,6 +149,10 @@ version: 1
 -- other/cassette.yaml --
 version: 1
 -- other/servers/shop.yaml --
+entries: [{kind: {method: initialize}, answer: {value: {result: {}}}}]
+-- wrong/cassette.yaml --
+version: 1
+-- wrong/servers/shop.yaml --
 entries: [{kind: {method: initialize}, answer: {value: 1}}]
 `)
 	for want, args := range map[string][]string{
@@ -160,7 +164,7 @@ entries: [{kind: {method: initialize}, answer: {value: 1}}]
 		"cassette nowhere: no such file or directory":                                                                        {"run", "eval.yaml", "--cassette", "nowhere"},
 		"cassette empty has no servers, which --play names; record them, or leave it out":                                    {"run", "eval.yaml", "--cassette", "empty", "--play", "servers"},
 		`server "inventory" is not in the cassette, which has shop; record the eval again, or leave servers out with --play`: {"run", "eval.yaml", "--cassette", "other"},
-		"entries[0] of servers/shop.yaml: the value of an answer must be an object with the result or the error":             {"run", "eval.yaml", "--cassette", "other"},
+		"entries[0] of servers/shop.yaml: the value of an answer must be an object with the result or the error":             {"run", "eval.yaml", "--cassette", "wrong"},
 	} {
 		c := p.start(args...)
 		c.wait(exitUsage)

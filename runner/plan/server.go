@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -170,6 +171,10 @@ func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) 
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		if e.Plays(cassette.Servers) && !e.MissLive {
+			if known := e.Cassette.Names(cassette.Servers); !slices.Contains(known, name) {
+				errs = append(errs, e.LocateServer(name, fmt.Errorf("server %q is not in the cassette, which has %s; record the eval again, or leave servers out with --play", name, strings.Join(text.Few(known, 5), ", "))))
+				continue
+			}
 			server := playedServer(name, mock.Played(name, &cassette.Side{}))
 			server.Expanded.Tools = declared[name].Tools
 			all = append(all, server)
