@@ -122,7 +122,11 @@ func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session) {
 			break
 		}
 	}
-	watched, cancel := context.WithTimeout(ctx, l.Watch)
+	watch := l.Watch
+	if slices.ContainsFunc(o.Lists, func(list catalog.List) bool { return list.Partial != "" }) {
+		watch = max(watch, time.Second) // its end is noticed within that
+	}
+	watched, cancel := context.WithTimeout(ctx, watch)
 	defer cancel()
 	if err := q.Listen(watched); err != nil {
 		l.found.Ended = l.clean().error(err)
