@@ -175,9 +175,6 @@ func (e *Entry) compileFault(at string) (err error) {
 	if e.Answer != nil || e.Answers != nil || e.After != "" || e.Set != nil || e.Template {
 		return fmt.Errorf("%s: an entry with a fault has kind, match and times alone", at)
 	}
-	if known := slices.Concat(serverFaults, modelFaults); !slices.Contains(known, e.Fault) {
-		return fmt.Errorf("%s.fault: unknown kind %q; it can be %s", at, e.Fault, joined(slices.Compact(slices.Sorted(slices.Values(known)))))
-	}
 	if _, of := e.Match["state"]; of {
 		return fmt.Errorf("%s.match: a fault has no conditions on the state", at)
 	}

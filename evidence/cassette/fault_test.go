@@ -89,7 +89,7 @@ entries:
 		t.Error(got)
 	}
 	for entry, want := range map[string]string{
-		`{fault: dorp}`:                                   `entries[0].fault: unknown kind "dorp"`,
+		`{fault: dorp}`:                                   `not "dorp"; did you mean "drop"?`,
 		`{fault: drop, answer: {value: {}}}`:              "entries[0]: an entry with a fault has kind, match and times alone",
 		`{fault: drop, match: {state: {paid: true}}}`:     "entries[0].match: a fault has no conditions on the state",
 		`{fault: drop, match: {arguments: {regex: "("}}}`: "entries[0].match",

@@ -64,7 +64,7 @@ func TestByMatch(t *testing.T) {
 	ask(t, side(t, recorded),
 		`{"tool":"a","arguments":{"n":2.0}} -> "two"`,
 		`{"tool":"a","arguments":{"n":1}} -> "one"`,
-		`{"tool":"a","arguments":{"n":1,"m":{}}} -> no entry answers {"arguments":{"m":{},"n":1},"tool":"a"}; the nearest is entries[0], with arguments.m: expected nothing; got {}; find: sequence would give it entries[3]`,
+		`{"tool":"a","arguments":{"n":1,"m":{}}} -> no entry answers {"arguments":{"m":{},"n":1},"tool":"a"}; the nearest is entries[0], with arguments.m: {}, expected nothing; find: sequence would give it entries[3]`,
 		`{"tool":"a","arguments":{"n":1}} -> "one again" after 20ms`,
 		`{"tool":"a","arguments":{"n":1}} -> no entry answers {"arguments":{"n":1},"tool":"a"}: entries[0] has given all its answers`,
 		`{"tool":"c"} -> no entry answers {"tool":"c"}, nor anything of its kind`,
@@ -110,7 +110,7 @@ entries:
 - {match: {do: refund}, after: payment, answer: {value: refunded}}
 - {name: payment, match: {do: pay}, set: {paid: true}, answer: {value: thanks}}
 `),
-		`{"do":"ship"} -> no entry answers {"do":"ship"}; the nearest is entries[0], with state.paid: expected true; got false; find: sequence would give it entries[0]`,
+		`{"do":"ship"} -> no entry answers {"do":"ship"}; the nearest is entries[0], with state.paid: false, expected true; find: sequence would give it entries[0]`,
 		`{"do":"refund"} -> no entry answers {"do":"refund"}: entries[1] is given only after another; find: sequence would give it entries[0]`,
 		`{"do":"pay"} -> "thanks"`,
 		`{"do":"ship"} -> "shipped"`,
