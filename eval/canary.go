@@ -105,10 +105,12 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 		c.doc.Problemf(at.With("content"), "canary %q: content must contain %s, which is replaced by the value", name, canaryMark)
 	case p.Env != "" && p.Server == "":
 		c.doc.Problemf(at, "canary %q: env is a server's; name the server", name)
-	case p.Env != "" && (!mcpconfig.IsVariable(p.Env) || strings.HasPrefix(p.Env, ReservedEnv)):
+	case strings.HasPrefix(p.Env, ReservedEnv):
+		c.doc.Problemf(at.With("env"), "canary %q: names that begin with %s are set by waza itself; choose another", name, ReservedEnv)
+	case p.Env != "" && !mcpconfig.IsVariable(p.Env):
 		c.doc.Problemf(at.With("env"), "canary %q: %q is not the name of an environment variable", name, p.Env)
 	case p.File != "" && p.Server == "" && (!files.IsInside(p.File) || path.Clean(p.File) == "."):
-		c.doc.Problemf(at.With("file"), "canary %q: file %q must be a path in the workspace, relative and without ..", name, p.File)
+		c.doc.Problemf(at.With("file"), "canary %q: file %q must be a path in the workspace, relative, with / and without ..", name, p.File)
 	case p.File != "" && p.Server != "" && (!path.IsAbs(p.File) || path.Clean(p.File) != p.File || strings.ContainsRune(p.File, 0)):
 		c.doc.Problemf(at.With("file"), "canary %q: file %q must be an absolute path in the server's container", name, p.File)
 	case p.File != "" && p.Server != "" && c.eval.Local:

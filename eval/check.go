@@ -373,7 +373,7 @@ func (c checker) hooks() {
 	for _, hook := range c.eval.Hooks.all() {
 		if hook.WorkingDirectory != "" && !hook.Host && !files.IsInside(hook.WorkingDirectory) {
 			at := append(hook.at, "working_directory")
-			c.doc.Problemf(at, "%s must be a directory in the workspace, relative and without ..: hooks run in the trial's sandbox", at)
+			c.doc.Problemf(at, "%s must be a directory in the workspace, relative, with / and without ..: hooks run in the trial's sandbox", at)
 		}
 	}
 }

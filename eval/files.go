@@ -274,6 +274,6 @@ func same(a, b string) bool {
 // at the position at.
 func checkInside(doc *strictyaml.Document, at strictyaml.Path, value, what string) {
 	if value != "" && !files.IsInside(value) {
-		doc.Problemf(at, "%s must be %s, relative and without ..", at, what)
+		doc.Problemf(at, "%s must be %s, relative, with / and without ..", at, what)
 	}
 }

@@ -271,7 +271,7 @@ func (r resolver) attack(taken claims, names map[string]string) *ResolvedAttack 
 		return nil
 	}
 	if strings.ContainsAny(a.Goal, "\r\n") {
-		r.doc.Problemf(at.With("goal"), "attack.goal is one line")
+		r.doc.Problemf(at.With("goal"), "attack.goal has several lines; write it on one")
 	}
 	for i, one := range a.Inject {
 		r.checkInjection(one, taken, at.With("inject", i))
@@ -306,7 +306,7 @@ func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.P
 	case (one.Content == nil) == (one.Append == nil):
 		r.doc.Problemf(at[:len(at)-1], "%s needs content, or append", at[:len(at)-1])
 	case !files.IsInside(one.File) || clean == ".":
-		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without ..", one.File)
+		r.doc.Problemf(at, "file %q must be a path in the workspace, relative, with / and without ..", one.File)
 	case one.Append != nil && !taken.appendable[clean]:
 		r.doc.Problemf(at, "file %q is not a file of this task; append adds to a file of inputs.files or of a canary, and content creates a file", one.File)
 	case one.Content != nil:

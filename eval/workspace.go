@@ -130,7 +130,7 @@ func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
 	}
 	clean := path.Clean(f.Path)
 	if !files.IsInside(f.Path) || clean == "." {
-		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without ..", f.Path)
+		r.doc.Problemf(at, "file %q must be a path in the workspace, relative, with / and without ..", f.Path)
 		return WorkspaceFile{}, false
 	}
 	if f.Content != nil {
@@ -225,7 +225,7 @@ func (r resolver) repos(taken claims) (found []Repo) {
 			r.doc.Problemf(append(at, key), "inputs.repos[%d].%s "+format, append([]any{i, key}, args...)...)
 		}
 		if dest := path.Clean(repo.Dest); repo.Dest != "" && (!files.IsInside(repo.Dest) || dest == ".") {
-			problem("dest", "must be a directory in the workspace, relative and without ..")
+			problem("dest", "must be a directory in the workspace, relative, with / and without ..")
 		} else if repo.Dest = dest; repo.Dest != "." {
 			if other := taken.claim(dest, "a repository of this task"); other != "" {
 				problem("dest", "is in the way of %s; %s", other, remedy(dest))

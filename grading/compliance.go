@@ -149,7 +149,7 @@ func (c *ComplianceConfig) Validate() error {
 		wrong("match: %s allows any call, so it checks nothing without expect_tools_used", c.Match)
 	}
 	if len(c.ReadOnly) > 0 && c.mode() != match.Effects {
-		wrong("read_only: only match: effects distinguishes reads from writes")
+		wrong("read_only: it works only with match: effects; set that, or remove read_only")
 	}
 	for _, kind := range c.requestRules().Expect {
 		if slices.Contains(c.requestRules().Reject, kind) {
@@ -196,10 +196,10 @@ func (r *ErrorRules) validate(limited bool) error {
 	}
 	var errs []error
 	if r.Count != nil && !limited {
-		errs = append(errs, errors.New("errors.count: it is for max_tool_errors, which is not there"))
+		errs = append(errs, errors.New("errors.count: it is for max_tool_errors, which is not set; set that too, or remove it"))
 	}
 	if r.Recovery != nil && !limited {
-		errs = append(errs, errors.New("errors.recovery: it is for max_tool_errors, which is not there"))
+		errs = append(errs, errors.New("errors.recovery: it is for max_tool_errors, which is not set; set that too, or remove it"))
 	}
 	return errors.Join(errs...)
 }

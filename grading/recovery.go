@@ -20,6 +20,12 @@ const (
 	unharmed     = "unharmed" // in details alone: the fault cost nothing
 )
 
+// deeds describes them.
+var deeds = map[string]string{
+	didAgain: "the same call again", didOtherwise: "another call that succeeds", didGiveUp: "an answer that says that it failed",
+	didInvent: "an answer as if it had not failed", didNothing: "no answer", unharmed: "that it cost nothing",
+}
+
 // RecoveryConfig configures the recovery grader, which checks what the agent did after each fault that waza
 // made of its calls and of those of its models. Each fault is one check, and so is each limit of it.
 type RecoveryConfig struct {
@@ -87,7 +93,7 @@ func (c *RecoveryConfig) check(r *report, after recovery) {
 		return
 	}
 	accepted := after.did == unharmed || slices.Contains(c.accepted(), after.did)
-	r.measure("accept", accepted, "Expected %s after the fault %s of %s; %s: %s.", orList(c.accepted()), after.fault, after.of, after.did, after.how)
+	r.measure("accept", accepted, "Expected %s after the fault %s of %s; found %s: %s.", orList(c.accepted()), after.fault, after.of, deeds[after.did], after.how)
 	if c.MaxAgain != nil {
 		r.measure("max_again", after.again <= *c.MaxAgain, "Expected %s to be made again at most %d times; it was, %d times.", after.of, *c.MaxAgain, after.again)
 	}
@@ -110,12 +116,13 @@ func (c *RecoveryConfig) check(r *report, after recovery) {
 	r.details["faults"] = append(all, after.detail)
 }
 
-func orList(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
+// orList describes what the agent may do.
+func orList(done []string) string {
+	var said []string
+	for _, did := range done {
+		said = append(said, deeds[did])
 	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	return strings.Join(said, ", or ")
 }
 
 // outcome tells what the agent did from what came after a fault, and from its output in the end.

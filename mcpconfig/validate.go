@@ -134,7 +134,7 @@ func (f *findings) build(prefix, image string, b *Build) {
 		f.invalid(at, "%simage and %s are both given; remove one of them", prefix, at)
 	}
 	if b.Dockerfile != "" && !hasVariable(b.Dockerfile) && !filepath.IsLocal(b.Dockerfile) {
-		f.invalid(at+".dockerfile", "%s.dockerfile must be a path in the context, relative and without ..", at)
+		f.invalid(at+".dockerfile", "%s.dockerfile must be a path in the context, relative, with / and without ..", at)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Args)) {
 		if !IsVariable(name) {

@@ -63,7 +63,7 @@ func (q *Request) keep(r *Record) error {
 			return err
 		}
 		if key != "" {
-			q.Host.Say(fmt.Sprintf("the new run has no other tasks, since %s differs from that of %s", key, dir))
+			q.Host.Say(fmt.Sprintf("the new run has only the tasks that are run again, since it differs from %s in %s; to keep the others, give the options of that run", dir, key))
 			return nil
 		}
 		r.Tasks, r.Merged = tasks, append([]string{old.ID}, old.Merged...)

@@ -19,12 +19,19 @@ type seen struct {
 }
 
 // lastSeen returns what a server of an eval listed in the last run of it here, or in the last
-// inspection for it. What cannot be read has seen nothing.
+// inspection for it, and the tools that answered calls since then. What cannot be read has seen nothing.
 func lastSeen(evalPath, evalName, server string) (last seen) {
 	all, _ := filepath.Glob(filepath.Join(ownDir, "*", "[0-9]*"))
 	slices.SortFunc(all, func(a, b string) int { return strings.Compare(filepath.Base(b), filepath.Base(a)) }) // the newest first
+	var answered []string
 	for _, last.dir = range all[:min(len(all), maxSeen)] {
 		for _, trial := range trialsFor(last.dir, evalPath, evalName, server) {
+			calls, _ := trial.Calls()
+			for _, c := range calls {
+				if c.Server == server && c.Outcome == evidence.OutcomeOK {
+					answered = append(answered, c.Tool)
+				}
+			}
 			catalogs, err := trial.Catalogs()
 			if err != nil {
 				continue
@@ -41,6 +48,9 @@ func lastSeen(evalPath, evalName, server string) (last seen) {
 			break
 		}
 	}
+	if len(last.tools) > 0 {
+		last.tools = append(last.tools, answered...)
+	}
 	return last
 }
 
@@ -53,9 +63,14 @@ func trialsFor(dir, evalPath, evalName, server string) []evidence.Dir {
 		}
 		return nil
 	}
-	if record, err := ReadRecord(dir); err != nil || record.Eval.Name != evalName {
+	record, err := ReadRecord(dir)
+	if err != nil || record.Eval.Name != evalName {
 		return nil
 	}
+	kept := map[string]bool{} // of an earlier run
+	for _, t := range record.Tasks {
+		kept[t.ID] = t.Kept
+	}
 	trials, _ := Trials(dir)
-	return trials
+	return slices.DeleteFunc(trials, func(trial evidence.Dir) bool { return kept[filepath.Base(filepath.Dir(string(trial)))] })
 }

@@ -143,7 +143,7 @@ func (c checker) files(placed map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(placed)) {
 		at := strictyaml.Path{"files", name}
 		if !files.IsInside(name) || path.Clean(name) != name || name == "." {
-			c.doc.KeyProblemf(at, "files: %q must be a path below home, relative and without ..", name)
+			c.doc.KeyProblemf(at, "files: %q must be a path below home, relative, with / and without ..", name)
 		}
 		for _, other := range slices.Sorted(maps.Keys(placed)) {
 			if strings.HasPrefix(other, name+"/") {
@@ -198,16 +198,16 @@ func Reporting(output string, from *transcript.Source, skills string) (all []tra
 		wrong("the messages of the transcript need the key transcript, which says where that is", "output")
 	}
 	if output != "" && !files.IsInside(output) {
-		wrong("must be stdout, transcript or the path of a file in the workspace, relative and without ..", "output")
+		wrong("must be stdout, transcript or the path of a file in the workspace, relative, with / and without ..", "output")
 	}
 	if skills != "" && (!files.IsInside(skills) || path.Clean(skills) == ".") {
-		wrong("must be the path of a directory in the workspace, relative and without ..", "skills")
+		wrong("must be the path of a directory in the workspace, relative, with / and without ..", "skills")
 	}
 	if from == nil {
 		return all
 	}
 	if from.From != "" && !files.IsInside(from.From) {
-		wrong("must be stdout, stderr or the path of a file in the workspace, relative and without ..", "transcript", "from")
+		wrong("must be stdout, stderr or the path of a file in the workspace, relative, with / and without ..", "transcript", "from")
 	}
 	for _, p := range from.Problems() {
 		wrong(p.What, slices.Concat([]any{"transcript"}, p.At)...)

@@ -73,8 +73,12 @@ func (s *callStep) run(ctx context.Context, r *runner) (any, error) {
 		return nil, err
 	}
 	if s.Expect != expectAny && s.Expect != a.Outcome {
-		return nil, fmt.Errorf("%w: expected %s of %s on %s, got %s: %s",
-			ErrAnswer, s.Expect, target.tool, target.server, a.Outcome, excerpt(a.text()))
+		advice := ""
+		if s.Expect == evidence.OutcomeOK && (a.Outcome == evidence.OutcomeToolError || a.Outcome == evidence.OutcomeProtocolError) {
+			advice = fmt.Sprintf(" (if that is right, write expect: %s)", a.Outcome)
+		}
+		return nil, fmt.Errorf("%w: expected %s of %s on %s, got %s%s: %s",
+			ErrAnswer, s.Expect, target.tool, target.server, a.Outcome, advice, excerpt(a.text()))
 	}
 	return a.value(), nil
 }

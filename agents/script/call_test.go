@@ -94,7 +94,7 @@ func TestBrokenServerIsATransportError(t *testing.T) {
 func TestUnexpectedOutcomes(t *testing.T) {
 	for _, test := range []struct{ name, script, want string }{
 		{"tool error", `[{say: a}, {call: {server: stock, tool: refuse}}]`,
-			"script[1].call: unexpected outcome: expected ok of refuse on stock, got tool_error: no such item"},
+			"script[1].call: unexpected outcome: expected ok of refuse on stock, got tool_error (if that is right, write expect: tool_error): no such item"},
 		{"success", `[{loop: {times: 1, steps: [{call: {server: stock, tool: echo, expect: tool_error}}]}}]`,
 			"script[0].loop.steps[0].call: unexpected outcome: expected tool_error of echo on stock, got ok: {}"},
 		{"timeout", `[{call: {server: stock, tool: hang, timeout: 50ms}}]`,

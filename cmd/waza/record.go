@@ -84,7 +84,7 @@ func recordAgain(ctx context.Context, s *state, c *cli.Command, with string) err
 		return usage("%w", err)
 	}
 	dir := filepath.Join(runsDir, runner.NewID("again"))
-	ran := rerun(ctx, s, c, dir, func(q *runner.Request) { q.Playing = eval.Playing{Play: []cassette.Kind{eval.PlayNone}} })
+	ran := rerun(ctx, s, c, dir, "", func(q *runner.Request) { q.Playing = eval.Playing{Play: []cassette.Kind{eval.PlayNone}} })
 	if ran != nil && exitOf(ran).code != exitFailed {
 		return ran
 	}

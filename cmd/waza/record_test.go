@@ -79,6 +79,15 @@ script:
 			t.Errorf("%s holds what it must not:\n%s", name, content)
 		}
 	}
+	if said := p.start("record", "--again", "live", "-o", "cassette").wait(exitFailed).stdout.String(); !strings.Contains(said, "nothing differs from cassette\n") {
+		t.Errorf("a run again says\n%s", said)
+	}
+	p.write("cassette/tasks/price/servers/inventory.yaml", strings.ReplaceAll(first["/tasks/price/servers/inventory.yaml"], "HB-90417-KX", "HB-90417-KY"))
+	if said := p.start("record", "--again", "live", "-o", "cassette").wait(exitFailed).stdout.String(); !strings.Contains(said, "answered otherwise") || !strings.Contains(said, " from cassette; to take the new answers: waza record ") {
+		t.Errorf("a run again that has other answers says\n%s", said)
+	}
+	p.start("record", "live", "-o", "cassette").wait(exitOK)
+
 	p.env = append(p.env, "PATH=/nowhere", "TOKEN=") // no server, and no secret
 	p.start("run", "eval.yaml", "--run-dir", "played", "--no-isolate", "--cassette", "cassette").wait(exitFailed)
 	for _, trial := range []string{"price/1", "price/2", "reserve/1", "reserve/2"} {

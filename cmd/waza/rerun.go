@@ -44,13 +44,14 @@ func rerunCommand(s *state) *cli.Command {
 			if err := takes(c, 1, 2, "one run directory, and optionally an eval"); err != nil {
 				return err
 			}
-			return rerun(ctx, s, c, c.String("run-dir"), func(*runner.Request) {})
+			return rerun(ctx, s, c, c.String("run-dir"), c.String("output"), func(*runner.Request) {})
 		},
 	}
 }
 
-// rerun runs the run that a command line names again, in a run directory, with changes to its request.
-func rerun(ctx context.Context, s *state, c *cli.Command, to string, change func(*runner.Request)) error {
+// rerun runs the run that a command line names again, in the run directory to, with changes to its request. A copy of
+// results.json goes to output, if that is not empty.
+func rerun(ctx context.Context, s *state, c *cli.Command, to, output string, change func(*runner.Request)) error {
 	dir, err := runNamed(c.Args().First())
 	if err != nil {
 		return err
@@ -67,6 +68,7 @@ func rerun(ctx context.Context, s *state, c *cli.Command, to string, change func
 	if o.out, o.Pace, err = readOutputAndPace(s, c); err != nil {
 		return err
 	}
+	o.out.file = output
 	var ids []string
 	for _, t := range record.Tasks {
 		ids = append(ids, t.ID)

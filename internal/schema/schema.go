@@ -30,7 +30,7 @@ const maxFaults = 8
 func Compile(raw []byte) (*Schema, error) {
 	doc, err := jsontext.Parse(raw)
 	if err != nil {
-		return nil, fmt.Errorf("not JSON: %w", err)
+		return nil, fmt.Errorf("it is not valid JSON: %w", err)
 	}
 	return CompileValue(doc)
 }
@@ -145,7 +145,7 @@ func fault(err error) error {
 	}
 	var refused *jsonschema.LoadURLError
 	if errors.As(err, &refused) {
-		return fmt.Errorf("%s is outside of the schema, and nothing is loaded", text.Quote(strings.TrimPrefix(refused.URL, base), maxMisfit))
+		return fmt.Errorf("$ref %s leads out of the schema, and no other file is read; copy what it needs under $defs", text.Quote(strings.TrimPrefix(refused.URL, base), maxMisfit))
 	}
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }

@@ -45,10 +45,10 @@ func TestMisfits(t *testing.T) {
 // Errors in a schema are reported to its author.
 func TestCompile(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"type":`:                      "not JSON: unexpected end",
+		`{"type":`:                      "not valid JSON: unexpected end",
 		`[]`:                            "a schema must be a mapping",
 		`{"required":1}`:                "/required: got number, want array",
-		`{"$ref":"other.json"}`:         `"other.json" is outside of the schema, and nothing is loaded`,
+		`{"$ref":"other.json"}`:         `"other.json" leads out of the schema, and no other file is read`,
 		`{"$ref":"file:///etc/passwd"}`: `"file:///etc/passwd" is outside`,
 		`{"minimum":1e1000001}`:         "too long or too large",
 		`{"pattern":"("}`:               "missing closing",

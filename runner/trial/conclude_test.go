@@ -252,7 +252,7 @@ var concluded = map[string]struct {
 	},
 	"no answer in the cassette": {
 		all:   failing(&missError{"crm", errors.New("no entry answers it")}),
-		class: evidence.ClassMiss, reason: evidence.ReasonMiss, message: "crm: no entry answers it",
+		class: evidence.ClassMiss, reason: evidence.ReasonMiss, message: "crm: no entry answers it; record the run again if the change is meant",
 	},
 	"no engine": {
 		all:   failing(withReason(evidence.ReasonSandbox, sandbox.ErrEngineGone)),
