@@ -92,7 +92,7 @@ func (s *trialSandbox) Hint(name string) string {
 }
 
 // Ready implements sandbox.Contained.
-func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
+func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec, failed func(string)) error {
 	name := sandbox.ServiceName(server, service)
 	if _, err := s.Container(name); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 	if c.service == nil {
 		return fmt.Errorf("%s is not a service", name)
 	}
-	if err := c.awaitReady(ctx, check); err != nil {
+	if err := c.awaitReady(ctx, check, failed); err != nil {
 		return err
 	}
 	return s.Expose(ctx, server, service)

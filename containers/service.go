@@ -126,7 +126,7 @@ func (s *starter) startService(ctx context.Context, p containerPlan, c *startedC
 }
 
 // awaitReady waits with testcontainers for the check; by default, for the image's health check.
-func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) error {
+func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec, failed func(string)) error {
 	left := checkTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
@@ -138,7 +138,7 @@ func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) e
 		return errors.New("its image has no HEALTHCHECK; give it ready.exec")
 	}
 	check.Dir = cmp.Or(check.Dir, c.plan.image.Dir)
-	target := &target{Container: c.service, guest: c.Guest, check: check}
+	target := &target{Container: c.service, guest: c.Guest, check: check, failed: failed}
 	err := wait.ForExec(check.Args).WithStartupTimeout(left).WaitUntilReady(ctx, target)
 	switch {
 	case err == nil:
@@ -155,9 +155,10 @@ func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) e
 // service's container, with the service's environment, and end with their context.
 type target struct {
 	testcontainers.Container
-	guest *guest.Guest
-	check process.Spec
-	found string // result of the last check; empty before one has ended
+	guest  *guest.Guest
+	check  process.Spec
+	failed func(string)
+	found  string // result of the last check; empty before one has ended
 }
 
 // Exec implements wait.StrategyTarget.
@@ -170,6 +171,9 @@ func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOpt
 	}
 	if err != nil {
 		return 0, nil, err
+	}
+	if !checked.Ready() {
+		t.failed(checked.Found)
 	}
 	return checked.Code, strings.NewReader(checked.Output), nil
 }

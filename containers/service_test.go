@@ -48,7 +48,7 @@ func serveEcho(t *testing.T, s *trialSandbox, echo []byte) process.Process {
 	}
 	p := serve(t, s, "127.0.0.1:"+dbPort)
 	check := process.Spec{Args: []string{"/tmp/echo", "ask", "127.0.0.1:" + dbPort, "1", "1"}}
-	if err := s.Ready(within(t), "s0", "db", check); err != nil {
+	if err := s.Ready(within(t), "s0", "db", check, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -232,9 +232,13 @@ func TestReady(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			start := time.Now()
-			err := s.Ready(ctx, "s0", test.service, test.check)
+			told := ""
+			err := s.Ready(ctx, "s0", test.service, test.check, func(found string) { told = found })
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+			}
+			if ended := strings.Contains(test.want, " exited "); ended && !strings.Contains(told, test.want) {
+				t.Errorf("%s: it told %q", test.name, told)
 			}
 			if took := time.Since(start); took > time.Minute {
 				t.Errorf("%s: it took %v", test.name, took)
@@ -243,10 +247,10 @@ func TestReady(t *testing.T) {
 	}
 	asked.Wait()
 	mustSh(t, s, "s0/healthy", "echo fine > /tmp/healthy")
-	if err := s.Ready(within(t), "s0", "healthy", process.Spec{}); err != nil {
+	if err := s.Ready(within(t), "s0", "healthy", process.Spec{}, func(string) {}); err != nil {
 		t.Error(err)
 	}
-	if err := s.Ready(within(t), "s0", "db", sh("n=$(cat /tmp/n 2>/dev/null || echo 0); echo $((n+1)) > /tmp/n; test $n -ge 2 && test $NAME = value")); err != nil {
+	if err := s.Ready(within(t), "s0", "db", sh("n=$(cat /tmp/n 2>/dev/null || echo 0); echo $((n+1)) > /tmp/n; test $n -ge 2 && test $NAME = value"), func(string) {}); err != nil {
 		t.Error(err)
 	}
 }

@@ -88,8 +88,8 @@ func TestJSONSchema(t *testing.T) {
 	for _, test := range []check{
 		{"of a file", out(`[]`), `{"schema_file":"s.json"}`, pass, 1, ""},
 		{"of a file, and does not", out(`{}`), `{"schema_file":"s.json"}`, fail, 0, ""},
-		{"of a file that is none", out(`{}`), `{"schema_file":"bad.json"}`, cannotSay, 0, "schema_file: not JSON"},
-		{"of a file that leads to another", out(`{}`), `{"schema_file":"outside.json"}`, cannotSay, 0, "nothing is loaded"},
+		{"of a file that is none", out(`{}`), `{"schema_file":"bad.json"}`, cannotSay, 0, "schema_file: it is not valid JSON"},
+		{"of a file that leads to another", out(`{}`), `{"schema_file":"outside.json"}`, cannotSay, 0, "no other file is read"},
 		{"of a file that is not kept", out(`{}`), `{"schema_file":"lost.json"}`, cannotSay, 0, "missing evidence"},
 	} {
 		t.Run(test.name, func(t *testing.T) { judgeWith(t, test, "json_schema", file) })
@@ -120,7 +120,7 @@ func TestSchemasLoadNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := judge(t, scene{trial: evidence.Trial{FinalOutput: `"x"`}}, "json_schema", `{"schema":{"$ref":"file://`+filepath.ToSlash(path)+`"}}`)
-	if v.Result != cannotSay || !strings.Contains(v.Feedback, "nothing is loaded") {
+	if v.Result != cannotSay || !strings.Contains(v.Feedback, "no other file is read") {
 		t.Errorf("%+v", v)
 	}
 }

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -13,12 +15,12 @@ import (
 // CheckStart returns an error if the Node.js project in dir starts no program: package.json names none
 // that is there, and no script of it could make one. Errors are single sentences that end with what to do.
 func CheckStart(dir fs.FS) error {
-	data, err := fs.ReadFile(dir, "package.json")
-	if err != nil || !jsontext.Valid(data) {
+	data := packageJSON(dir)
+	if data == nil {
 		return nil // the build says more
 	}
 	member := func(name string) []byte { return jsontext.Member(data, name) }
-	script := func(name string) string { return jsontext.Text(jsontext.Member(member("scripts"), name)) }
+	script := func(name string) string { return scriptOf(data, name) }
 	there := func(file string) bool {
 		file = path.Clean(file)
 		info, err := fs.Stat(dir, file)
@@ -34,9 +36,8 @@ func CheckStart(dir fs.FS) error {
 		}
 	}
 	named = slices.DeleteFunc(named, func(file string) bool { return file == "" })
-	made := slices.ContainsFunc([]string{"preinstall", "install", "postinstall", "prepare", "build"}, func(name string) bool { return script(name) != "" })
 	switch {
-	case made || slices.ContainsFunc(append(named, "index.js", "server.js"), there):
+	case Makes(dir) || slices.ContainsFunc(append(named, "index.js", "server.js"), there):
 		return nil
 	case len(named) > 0:
 		return fmt.Errorf("package.json starts %s, which is not there, and has no script build that could make it; add that script, or name the program, as in waza init -- node server.js", named[0])
@@ -47,6 +48,36 @@ func CheckStart(dir fs.FS) error {
 		return fmt.Errorf("package.json starts no program: it is the root of a workspace, whose packages are %s; name the one that is the server, as in waza init %s", strings.Join(packages, ", "), packages[0])
 	}
 	return fmt.Errorf("package.json starts no program; give it bin, main or a script start, or name the program, as in waza init -- node server.js")
+}
+
+// packageJSON returns the package.json in dir, or nil if it cannot be read.
+func packageJSON(dir fs.FS) []byte {
+	data, err := fs.ReadFile(dir, "package.json")
+	if err != nil || !jsontext.Valid(data) {
+		return nil
+	}
+	return data
+}
+
+func scriptOf(data []byte, name string) string {
+	return jsontext.Text(jsontext.Member(jsontext.Member(data, "scripts"), name))
+}
+
+// Makes reports whether the Node.js project in dir has a script that makes files when its image is built.
+func Makes(dir fs.FS) bool {
+	data := packageJSON(dir)
+	return slices.ContainsFunc([]string{"preinstall", "install", "postinstall", "prepare", "build"}, func(name string) bool { return scriptOf(data, name) != "" })
+}
+
+// CheckBuild returns an error if the build of the Node.js project in dir, which belongs to no workspace,
+// compiles TypeScript with a compiler that neither package.json nor its lock names.
+func CheckBuild(dir fs.FS) error {
+	data := packageJSON(dir)
+	lock, _ := fs.ReadFile(dir, "package-lock.json")
+	if slices.Contains(strings.Fields(scriptOf(data, "build")), "tsc") && !bytes.Contains(slices.Concat(data, lock), []byte("typescript")) {
+		return errors.New("the script build of package.json runs tsc, and no package brings that; add it with npm install --save-dev typescript")
+	}
+	return nil
 }
 
 // maxPackages is how many packages of a workspace a message names.

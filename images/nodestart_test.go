@@ -28,6 +28,13 @@ func TestCheckStart(t *testing.T) {
 			t.Errorf("%s: %v; want %q", manifest, err, want)
 		}
 	}
+	for manifest, refused := range map[string]bool{
+		`{"scripts": {"build": "rm -rf dist && tsc"}}`: true, `{"scripts": {"build": "tsc"}, "devDependencies": {"typescript": "5"}}`: false, `{"scripts": {"build": "tsup"}}`: false, `{`: false,
+	} {
+		if err := images.CheckBuild(fstest.MapFS{"package.json": {Data: []byte(manifest)}}); (err != nil) != refused {
+			t.Errorf("%s: %v", manifest, err)
+		}
+	}
 	if err := images.CheckStart(fstest.MapFS{"package.json": {Data: []byte(`{}`)}, "server.js": {}}); err != nil {
 		t.Error(err)
 	}

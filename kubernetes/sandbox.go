@@ -208,7 +208,7 @@ func (s *trialSandbox) Enter(name string) string {
 const checkPause = 200 * time.Millisecond
 
 // Ready implements sandbox.Contained.
-func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
+func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec, failed func(string)) error {
 	name := sandbox.ServiceName(server, service)
 	c, err := s.Container(name)
 	if err != nil {
@@ -226,6 +226,10 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 		switch {
 		case err == nil && checked.Ready():
 			return s.Expose(ctx, server, service)
+		case err == nil:
+			failed(checked.Found)
+		}
+		switch {
 		case retry.Sleep(ctx, checkPause) == nil:
 		case checked.Found != "":
 			return errors.New(checked.Found)

@@ -102,13 +102,20 @@ func (s *scheduler) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir
 // trialOptions returns the options of a trial of the run.
 func (s *scheduler) trialOptions(t *plan.Trial) trial.Options {
 	return trial.Options{
-		Secrets: s.o.Host.Secrets, Connect: trial.JudgeOf(t, s.o.Host.Connect), ServerLog: s.o.Host.ServerLog, Hold: s.o.Host.Hold,
+		Secrets: s.o.Host.Secrets, Connect: trial.JudgeOf(t, s.o.Host.Connect), ServerLog: s.o.Host.ServerLog, Say: s.sayOnce, Hold: s.o.Host.Hold,
 		Backend: s.pool, Wall: s.o.Wall(), Shared: s.shared, Baseline: s.baselineOf(t),
 		Entered: func(phase evidence.Phase) { s.enters(t, phase) },
 		Called: func(c trial.Calling) {
 			s.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: evidence.PhaseAgent, Call: &c})
 		},
 		Weak: s.o.Weak, HostHooks: s.o.Hooks.OnHost(), Start: s.o.Start,
+	}
+}
+
+// sayOnce prints a progress message, once for all trials.
+func (s *scheduler) sayOnce(what string) {
+	if _, said := s.said.LoadOrStore(what, true); !said {
+		s.o.Host.Say(what)
 	}
 }
 

@@ -39,7 +39,7 @@ type fakeBackend struct {
 	// onTrial is called at an act after on; nil for none.
 	onTrial func(act string, s *fakeSandbox) error
 	// ready waits for a service; nil does not.
-	ready func(ctx context.Context) error
+	ready func(ctx context.Context, failed func(string)) error
 	// looks is how long it takes to find out how a container ended.
 	looks time.Duration
 
@@ -216,12 +216,12 @@ func (s *fakeSandbox) Start(_ context.Context, container string, spec process.Sp
 	return p, nil
 }
 
-func (s *fakeSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
+func (s *fakeSandbox) Ready(ctx context.Context, server, service string, check process.Spec, failed func(string)) error {
 	if err := s.act(fmt.Sprintf("ready %s %q", sandbox.ServiceName(server, service), check.Args)); err != nil {
 		return err
 	}
 	if s.backend.ready != nil {
-		return s.backend.ready(ctx)
+		return s.backend.ready(ctx, failed)
 	}
 	return nil
 }

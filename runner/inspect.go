@@ -194,7 +194,7 @@ func (i *inspector) inspectAll(ctx context.Context, backend sandbox.Backend) err
 			continue
 		}
 		i.Host.Say("inspecting " + s.Name)
-		o := trial.InspectOptions{Watch: i.Watch, Patience: i.Patience, Exercises: i.Exercises, Secrets: i.Host.Secrets, Weak: weak}
+		o := trial.InspectOptions{Watch: i.Watch, Patience: i.Patience, Exercises: i.Exercises, Secrets: i.Host.Secrets, Weak: weak, Say: i.Host.Say}
 		if i.Try != nil {
 			o.Try = func(listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise {
 				return i.Try(s.Name, listed, answered)

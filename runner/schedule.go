@@ -86,6 +86,7 @@ type scheduler struct {
 	o          Options
 	shared     *trial.SharedServers
 	connection reconnection
+	said       sync.Map // what sayOnce has printed
 
 	progress *progressWriter
 }

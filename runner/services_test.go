@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -49,7 +50,7 @@ func TestServicesStartBeforeTheirServer(t *testing.T) {
 		b, o := serviceBackend(), options(t)
 		o.Host.Secrets.Add("hunter2-and-more")
 		b.programs["stock/db"] = complains("the password is hunter2-and-more\n", lasts())
-		b.ready = func(context.Context) error { time.Sleep(time.Second); return nil }
+		b.ready = func(context.Context, func(string)) error { time.Sleep(time.Second); return nil }
 		r := runOne(t, b, serviceTrial(), o)
 		wantOutcome(t, r, evidence.ClassPass, "")
 		want := []string{"open", "put stock/db /", "start stock/db", `ready stock/db ["is-ready"]`, "put stock /", "start stock", "put agent /workspace", "listen"}
@@ -70,7 +71,7 @@ func TestServicesStartBeforeTheirServer(t *testing.T) {
 }
 
 func TestServiceIsNotReady(t *testing.T) {
-	untilReported := func(ctx context.Context) error {
+	untilReported := func(ctx context.Context, _ func(string)) error {
 		<-ctx.Done()
 		return errors.New("its check exited with code 2")
 	}
@@ -86,7 +87,7 @@ func TestServiceIsNotReady(t *testing.T) {
 			b.ready, b.programs["stock/db"] = untilReported, complains("no disk\n", ends(1))
 		}, "is not ready: it exited with code 1; its output:\nno disk"},
 		"since its check is missing": {func(b *fakeBackend) {
-			b.ready = func(context.Context) error { return errors.New("no such program") }
+			b.ready = func(context.Context, func(string)) error { return errors.New("no such program") }
 		}, "is not ready: no such program; it wrote nothing"},
 		"since it does not start": {func(b *fakeBackend) {
 			b.on["start stock/db"] = fails(errors.New("no such program"))
@@ -108,6 +109,37 @@ func TestServiceIsNotReady(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A check that fails in the same way for a while is told of while the service is waited for: once, and
+// without secrets.
+func TestServiceWaitIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := serviceBackend(), options(t)
+		o.Host.Secrets.Add("hunter2-and-more")
+		var said []string
+		begun := time.Now()
+		o.Host.Say = func(what string) { said = append(said, fmt.Sprint(time.Since(begun).Round(time.Second), " ", what)) }
+		b.ready = func(_ context.Context, failed func(string)) error {
+			for i := range 100 {
+				found := "no role hunter2-and-more"
+				if i < 30 {
+					found = fmt.Sprint("starting ", i/10) // of 1 s each
+				}
+				failed(found)
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil
+		}
+		two := []*plan.Trial{serviceTrial(), serviceTrial()}
+		two[1].Number = 2
+		if _, err := runTrials(t, t.Context(), b, two, o); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{`8s service "db" of server "stock" is not ready yet: no role ****************`}; !cmp.Equal(want, said) {
+			t.Errorf("said %q", said)
+		}
+	})
 }
 
 func TestServiceEndIsReported(t *testing.T) {

@@ -131,8 +131,9 @@ type Contained interface {
 	// Ready waits until a service is ready: until check, which is repeated in the service's
 	// container, exits with 0 or, if check has no Args, until the image's health check
 	// succeeds. From then on, only the service's server can connect to it, by its name. It
-	// fails when ctx is done, with the result of the last check.
-	Ready(ctx context.Context, server, service string, check process.Spec) error
+	// fails when ctx is done, with the result of the last check. failed is called with the result
+	// of each check that failed.
+	Ready(ctx context.Context, server, service string, check process.Spec, failed func(string)) error
 }
 
 // PortSharer is a [Sandbox] whose containers share the ports of one machine.

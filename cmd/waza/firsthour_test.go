@@ -11,24 +11,77 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// beginner is somebody with a server: its files, of which the last is edited, how a comment begins
-// there, the command that starts it, and what it says, rightly and wrongly.
-type beginner struct{ files, file, comment, command, right, wrong string }
+// beginner is somebody with a server: its files, the directory in which they type, the file that they edit there, how a
+// comment begins in it, and what they give to init.
+type beginner struct {
+	files, dir, file, comment string
+	init                      []string
+	breaks                    []breakage
+}
 
-// beginners returns what people have who have a server and nothing else: a file or two, and the
-// command that starts it. The server in Python ignores methods that it does not know, as short
-// servers do.
+// breakage is an edit after which a tool is broken.
+type breakage struct{ what, from, to string }
+
+// beginners returns what people have who have a server and nothing else. The servers in Go and Python have no SDK; the
+// one in Python ignores methods that it does not know, as short servers do.
 func beginners() map[string]beginner {
 	return map[string]beginner{
-		"node": {file: "server.js", comment: "//", command: "node server.js", right: "The sum is", wrong: "The result is", files: `
+		"node": {
+			file: "server.js", comment: "//", init: []string{"--", "node", "server.js"},
+			breaks: []breakage{{"a wrong answer", "a + b", "a - b"}, {"an exception", "return { content", "null.sum; return { content"}, {"a tool that is gone", `"add"`, `"plus"`}},
+			files: `
+-- package.json --
+{"name": "sums", "version": "1.0.0", "private": true, "type": "module", "dependencies": {"@modelcontextprotocol/sdk": "1.32.2"}}
 -- server.js --
-const inputSchema = { type: "object", properties: { a: { type: "number" }, b: { type: "number" } }, required: ["a", "b"] };
-const methods = { initialize: (p) => ({ protocolVersion: p.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "sums", version: "1" } }),
-  "tools/list": () => ({ tools: [{ name: "add", inputSchema }] }), "tools/call": ({ arguments: { a, b } }) => ({ content: [{ type: "text", text: "The sum is " + (a + b) }] }) };
-require("readline").createInterface({ input: process.stdin }).on("line", (line) => { const { id, method, params } = JSON.parse(line);
-  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, ...(methods[method] ? { result: methods[method](params) } : { error: { code: -32601, message: "what?" } }) })); });
-`},
-		"go": {file: "main.go", comment: "//", command: "go run .", right: "d letters", wrong: "d characters", files: `
+import { Server } from "@modelcontextprotocol/sdk/server/index.js";
+import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+
+const number = { type: "number" };
+const server = new Server({ name: "sums", version: "1.0.0" }, { capabilities: { tools: {} } });
+server.setRequestHandler(ListToolsRequestSchema, () => ({
+  tools: [{ name: "add", description: "Adds two numbers.", inputSchema: { type: "object", properties: { a: number, b: number }, required: ["a", "b"] } }],
+}));
+server.setRequestHandler(CallToolRequestSchema, ({ params: { arguments: { a, b } } }) => {
+  return { content: [{ type: "text", text: "The sum is " + (a + b) }] };
+});
+await server.connect(new StdioServerTransport());
+`,
+		},
+		"typescript": { // in a package of a monorepo
+			dir: "packages/units", file: "src/index.ts", comment: "//", init: []string{"--", "node", "dist/index.js"},
+			breaks: []breakage{{"a wrong answer", "* 1.8", "* 1.9"}, {"an exception", "return { content", `throw new Error("no scale"); return { content`}, {"a tool that is gone", `"to_fahrenheit"`, `"to_kelvin"`}},
+			files: `
+-- package.json --
+{"name": "tools", "private": true, "workspaces": ["packages/*"]}
+-- packages/units/package.json --
+{"name": "units", "version": "1.0.0", "private": true, "type": "module", "main": "dist/index.js", "scripts": {"build": "tsc"},
+ "dependencies": {"@modelcontextprotocol/sdk": "1.32.2"}, "devDependencies": {"typescript": "5.9.3"}}
+-- packages/units/tsconfig.json --
+{"compilerOptions": {"target": "es2022", "module": "nodenext", "outDir": "dist", "rootDir": "src", "strict": true, "skipLibCheck": true, "types": []}}
+-- packages/units/src/index.ts --
+import { Server } from "@modelcontextprotocol/sdk/server/index.js";
+import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+
+const server = new Server({ name: "units", version: "1.0.0" }, { capabilities: { tools: {} } });
+server.setRequestHandler(ListToolsRequestSchema, async () => ({
+  tools: [{
+    name: "to_fahrenheit", description: "Converts degrees Celsius.", annotations: { readOnlyHint: true },
+    inputSchema: { type: "object" as const, properties: { celsius: { type: "number" } }, required: ["celsius"] },
+  }],
+}));
+server.setRequestHandler(CallToolRequestSchema, async (request) => {
+  const celsius = Number(request.params.arguments?.celsius);
+  return { content: [{ type: "text" as const, text: celsius * 1.8 + 32 + " degrees Fahrenheit" }] };
+});
+await server.connect(new StdioServerTransport());
+`,
+		},
+		"go": {
+			file: "main.go", comment: "//", init: []string{"--", "go", "run", "."},
+			breaks: []breakage{{"a wrong answer", "d letters", "d characters"}, {"an exception", `result["initialize"] =`, `if m.Method == "tools/call" { panic("no letters") }; result["initialize"] =`}, {"a tool that is gone", "count_letters", "count_runes"}},
+			files: `
 -- go.mod --
 module letters
 
@@ -52,8 +105,12 @@ func main() {
 		}
 	}
 }
-`},
-		"python": {file: "server.py", comment: "#", command: "python3 server.py", right: "Sunny", wrong: "Rainy", files: `
+`,
+		},
+		"python": {
+			file: "server.py", comment: "#", init: []string{"--", "python3", "server.py"},
+			breaks: []breakage{{"a wrong answer", "Sunny", "Rainy"}, {"an exception", "p['arguments']", "p['args']"}, {"a tool that is gone", "get_forecast", "get_weather"}},
+			files: `
 -- server.py --
 import json, sys
 schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -62,17 +119,19 @@ methods = {"initialize": lambda p: {"protocolVersion": p["protocolVersion"], "ca
     "tools/call": lambda p: {"content": [{"type": "text", "text": f"Sunny in {p['arguments']['city']}, 21 degrees"}]}}
 for m in map(json.loads, sys.stdin):
     if m["method"] in methods: print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": methods[m["method"]](m.get("params"))}), flush=True)
-`},
+`,
+		},
 	}
 }
 
 // TestImages_FirstHour does what people do first, with nothing but a server of their own: a first
-// verdict, a server that breaks, a look at why, a mend. With -v it prints what that takes.
+// verdict, a tool that breaks in three ways, a look at why, a mend. With -v it prints what that takes.
 func TestImages_FirstHour(t *testing.T) {
 	for name, its := range beginners() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, its.files, images.DefaultNPM, images.DefaultGo, images.DefaultPyPI)
+			p.dir = p.path(its.dir)
 			p.write(its.file, p.read(its.file)+its.comment+" "+p.name+"\n") // so that nobody else has built it
 			var built []string
 			t.Cleanup(func() {
@@ -81,36 +140,45 @@ func TestImages_FirstHour(t *testing.T) {
 				}
 			})
 			table := fmt.Sprintf("%-60s %8s  %s\n", "COMMAND OR EDIT", "SECONDS", "VERDICT")
-			edit := func(from, to string) {
-				p.write(its.file, strings.Replace(p.read(its.file), from, to, 1))
-				table += fmt.Sprintf("edit %s: %q becomes %q\n", its.file, from, to)
+			edit := func(what, from, to string) {
+				before := p.read(its.file)
+				if after := strings.ReplaceAll(before, from, to); after != before {
+					p.write(its.file, after)
+				} else {
+					t.Fatalf("%s has no %q", its.file, from)
+				}
+				table += fmt.Sprintf("edit %s: %s\n", its.file, what)
 			}
-			waza := func(code int, command, want string) string {
+			waza := func(code int, want string, command ...string) string {
 				begun := time.Now()
-				c := p.start(strings.Fields(command)...).wait(code)
+				c := p.start(command...).wait(code)
 				said := c.stdout.String() + c.stderr.String()
 				if !strings.Contains(said, want) {
-					t.Errorf("waza %s: no %q in\n%s", command, want, said)
+					t.Errorf("waza %q: no %q in\n%s", command, want, said)
 				}
 				verdict := regexp.MustCompile(`(?m)^(PASSED|FAILED): .*`).FindString(said)
-				table += fmt.Sprintf("%-60s %8.1f  %s\n", "waza "+strings.Replace(command, "--name "+p.name+" ", "", 1), time.Since(begun).Seconds(), verdict)
+				table += fmt.Sprintf("%-60s %8.1f  %s\n", "waza "+strings.Replace(strings.Join(command, " "), "--name "+p.name+" ", "", 1), time.Since(begun).Seconds(), verdict)
 				return said
 			}
-			if said := waza(exitOK, "init --name "+p.name+" -- "+its.command, "PASSED: "); builds(said, "the source") != 1 {
+			if said := waza(exitOK, "PASSED: ", append([]string{"init", "--name", p.name}, its.init...)...); builds(said, "the source") != 1 {
 				t.Errorf("it is not built once: %s", said)
 			}
-			waza(exitOK, "check", "nothing is wrong")
+			waza(exitOK, "nothing is wrong", "check")
 			mark := func() {
 				dry := p.start("run", "--isolate", "--dry-run", "eval.yaml").wait(exitOK).stdout.String()
 				built = append(built, regexp.MustCompile(images.SourceRepository+":[0-9a-f]+").FindString(dry))
 			}
 			mark()
-			edit(its.right, its.wrong)
-			mark()
-			waza(exitFailed, "run eval.yaml", "FAILED: ")
-			waza(exitOK, "show latest", "fail")
-			edit(its.wrong, its.right)
-			waza(exitOK, "rerun latest --failed", "PASSED: ")
+			for i, b := range its.breaks {
+				edit(b.what, b.from, b.to)
+				mark()
+				waza(exitFailed, "FAILED: ", "run", "eval.yaml")
+				if i == 0 {
+					waza(exitOK, "fail", "show", "latest")
+				}
+				edit("mended", b.to, b.from)
+			}
+			waza(exitOK, "PASSED: ", "rerun", "latest", "--failed")
 			t.Logf("\n%s", table)
 		})
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox/hint"
 )
 
 // initCommand is waza init.
@@ -91,6 +92,7 @@ type newEval struct {
 	dockerfile []byte // nil for none
 	secrets    map[string]string
 	lock       *images.Lock // versions of the servers' packages; nil for none
+	untried    error        // why no server started, and what to do; nil if one did
 }
 
 // readNewEval reads the command line, and asks for what is missing on a terminal.
@@ -234,9 +236,16 @@ func (b *newEval) setSource(dir string, command []string) error {
 	if err != nil {
 		return err
 	}
-	if manifests := images.Manifests(os.DirFS(dir)); len(command) == 0 && len(manifests) == 1 && manifests[0].Recipe == images.ByNode && !isFile(filepath.Join(dir, "Dockerfile")) {
-		if err := images.CheckStart(os.DirFS(dir)); err != nil {
-			return usage("%s: %w", text.Inert(dir), err)
+	if manifests := images.Manifests(os.DirFS(dir)); len(manifests) == 1 && manifests[0].Recipe == images.ByNode && !isFile(filepath.Join(dir, "Dockerfile")) {
+		var wrong error
+		if len(command) == 0 {
+			wrong = images.CheckStart(os.DirFS(dir))
+		}
+		if wrong == nil && from.Project == "." {
+			wrong = images.CheckBuild(os.DirFS(dir))
+		}
+		if wrong != nil {
+			return usage("%s: %w", text.Inert(dir), wrong)
 		}
 	}
 	config, dockerfile, err := scaffold.OfSource(os.DirFS(dir), from, command, nil)
@@ -518,6 +527,9 @@ func (b *newEval) init(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(b.secrets)) {
 		b.printStatus("the eval reads the variable " + name + " in place of the value in the client's file: set it before later runs")
 	}
+	if b.untried != nil {
+		return b.untried
+	}
 	return b.firstRun(ctx)
 }
 
@@ -658,7 +670,8 @@ func (b *newEval) skill() string {
 }
 
 // inspect starts each server alone in a container and tries some of its tools. Of several servers, those
-// that cannot be inspected are left out of the eval.
+// that cannot be inspected are left out of the eval. If none starts, all are in a new eval as they are,
+// with what they may lack to be completed.
 func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	e, err := eval.OfServers(filepath.Join(b.dir, "eval.yaml"), b.servers)
 	if err != nil {
@@ -676,12 +689,15 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var servers []scaffold.Server
+	var servers, untried []scaffold.Server
 	var failed []error
 	for _, found := range all {
 		config := e.Config.MCPServers[found.Name]
 		if found.failed != nil {
 			failed = append(failed, found.failed)
+			if found.Evidence != "" && !found.Remote {
+				untried = append(untried, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: config.Egress, Untried: true, Asked: hint.Variables(found.Failed)})
+			}
 			continue
 		}
 		tasks := scaffold.Choose(found.answers)
@@ -690,8 +706,12 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 		b.printIdle(found.tools, tasks, reachesOut(config))
 		servers = append(servers, scaffold.Server{Name: name, Config: b.servers[found.Name], Egress: config.Egress, Tasks: tasks})
 	}
-	if len(servers) == 0 {
-		return nil, failed[0]
+	if path := filepath.Join(b.dir, "eval.yaml"); len(servers) == 0 {
+		if len(untried) < len(failed) || isFile(path) {
+			return nil, failed[0]
+		}
+		b.untried = &exitError{exitInfra, fmt.Errorf("%w; the eval is written without having tried it: complete what %s has after CHANGE ME, then add tasks with waza new task NAME --tool TOOL", failed[0], path)}
+		return untried, nil
 	}
 	for _, why := range failed {
 		b.printStatus(fmt.Sprintf("the eval is without %s", why))

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,17 +81,46 @@ func TestInitRefuses(t *testing.T) {
 		"init pnpm/a":                            "write a Dockerfile in pnpm that does, then run waza init --dir pnpm/a pnpm",
 		"init two/a -- node x.js":                "package.json in two says where the packages of two/a come from",
 		"init outside":                           "package.json of outside names \"../shared\", which leads out of what is built",
+		"init tsc":                               "tsc: the script build of package.json runs tsc, and no package brings that; add it with npm install --save-dev typescript",
+		"init tsc -- node dist/index.js":         "no package brings that",
 		"init one.json two.json":                 "init takes one directory, file or URL",
 	} {
 		p := unpackProject(t, "-- here.ts --\n-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n"+
 			"-- local/package.json --\n{\"name\": \"acme\"}\n-- local/mcp.json --\n{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\"-y\", \"acme@1\"]}}}\n"+
-			"-- pnpm/pnpm-workspace.yaml --\npackages: [a]\n-- pnpm/a/package.json --\n{}\n-- two/package.json --\n{\"workspaces\": [\"a\"]}\n-- two/a/package.json --\n{}\n-- two/a/requirements.txt --\n-- two/a/x.js --\n-- outside/package.json --\n{\"main\": \"x.js\", \"dependencies\": {\"shared\": \"file:../shared\"}}\n-- outside/x.js --\n")
+			"-- pnpm/pnpm-workspace.yaml --\npackages: [a]\n-- pnpm/a/package.json --\n{}\n-- two/package.json --\n{\"workspaces\": [\"a\"]}\n-- two/a/package.json --\n{}\n-- two/a/requirements.txt --\n-- two/a/x.js --\n-- outside/package.json --\n{\"main\": \"x.js\", \"dependencies\": {\"shared\": \"file:../shared\"}}\n-- outside/x.js --\n"+
+			"-- tsc/package.json --\n{\"main\": \"dist/index.js\", \"scripts\": {\"build\": \"tsc\"}}\n")
 		if said := p.start(strings.Fields(args)...).wait(exitUsage).stderr.String(); !strings.Contains(said, want) {
 			t.Errorf("waza %s: %s", args, said)
 		}
 		if p.exists("eval.yaml") || p.exists(".github") {
 			t.Errorf("waza %s left files", args)
 		}
+	}
+}
+
+// TestInitUntried writes an eval for a server that does not start, with what it asked for as comments,
+// and not over one that is there.
+func TestInitUntried(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "")
+	args := []string{"init", "--name", p.name, "--no-ci", "--image", debian, "--", "sh", "-c", "echo Error: STOCK_URL is required >&2; exit 1"}
+	said := p.start(args...).wait(exitInfra).stderr.String()
+	for _, want := range []string{
+		"wrote eval.yaml\nwrote tasks/starts.yaml\n", "exited with code 1 before it answered", "asks for STOCK_URL",
+		"; the eval is written without having tried it: complete what eval.yaml has after CHANGE ME, then add tasks with waza new task NAME --tool TOOL\n",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in\n%s", want, said)
+		}
+	}
+	written := p.read("eval.yaml")
+	completed := regexp.MustCompile(`(?m)^( +)# (env|services|  )`).ReplaceAllString(written, "$1$2")
+	p.write("eval.yaml", completed)
+	if said := p.start("run", "--isolate", "--dry-run", "eval.yaml").wait(exitOK).stdout.String(); !strings.Contains(completed, "      env: {STOCK_URL: CHANGE ME}\n") || !strings.Contains(said, "service   db") {
+		t.Errorf("%s\n%s", completed, said)
+	}
+	if said := p.start(slices.Insert(args, 1, "--force")...).wait(exitInfra).stderr.String(); strings.Contains(said, "wrote") || p.read("eval.yaml") != completed {
+		t.Errorf("it is written over: %s", said)
 	}
 }
 

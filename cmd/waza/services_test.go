@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,23 @@ inputs: {prompt: x}
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDatabaseOfDocs runs the eval of docs/mcp-servers.md that seeds a database and grades by a query.
+func TestDatabaseOfDocs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/mcp-servers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## A database beside a server\n")
+	p := newProject(t, "", "waza-examples/sql", "waza-examples/postgres")
+	for _, block := range regexp.MustCompile("(?ms)^```yaml (\\S+)\n(.*?)^```$").FindAllStringSubmatch(section, 2) {
+		p.write(block[1], strings.Replace(block[2], "name: tide", "name: "+p.name, 1))
+	}
+	p.run(exitOK)
+	p.write("task.yaml", strings.Replace(p.read("task.yaml"), "VALUES (21, 3.75)", "VALUES (21, 3.5)", 1))
+	p.start("run", "--isolate", "eval.yaml", "--run-dir", "red").wait(exitFailed)
 }
 
 // trialRecord returns the record of a task's first trial.

@@ -50,8 +50,9 @@ func evalsNamed(name string) ([]string, error) {
 	if name == "" {
 		return evalsOf(project)
 	}
+	skillFile := ""
 	if filepath.Base(name) == frontmatter.SkillFile {
-		name = filepath.Dir(name)
+		skillFile, name = name, filepath.Dir(name)
 	}
 	info, err := os.Stat(name)
 	if err == nil && !info.IsDir() || isYAML(name) {
@@ -70,6 +71,9 @@ func evalsNamed(name string) ([]string, error) {
 	if err == nil {
 		if found := first(filepath.Join(name, file), filepath.Join(name, "evals", file), filepath.Join(name, "tests", file)); found != "" {
 			return []string{found}, nil
+		}
+		if skillFile != "" {
+			return nil, usage("%s is a skill and no eval, and has none: there is no %s; write one that names its directory under config.skill_directories, and add tasks with waza new task", text.Inert(skillFile), either(looked))
 		}
 		return nil, usage("directory %s has no eval: there is no %s; name the eval's file, or run those of all directories in it with waza run --discover", name, either(looked))
 	}

@@ -145,7 +145,7 @@ func fault(err error) error {
 	}
 	var refused *jsonschema.LoadURLError
 	if errors.As(err, &refused) {
-		return fmt.Errorf("$ref %s leads out of the schema, and no other file is read; copy what it needs under $defs", text.Quote(strings.TrimPrefix(refused.URL, base), maxMisfit))
+		return fmt.Errorf("it refers to %s, which is not in it, and no other file is read; copy what it needs under $defs", text.Quote(strings.TrimPrefix(refused.URL, base), maxMisfit))
 	}
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }

@@ -48,8 +48,8 @@ func TestCompile(t *testing.T) {
 		`{"type":`:                      "not valid JSON: unexpected end",
 		`[]`:                            "a schema must be a mapping",
 		`{"required":1}`:                "/required: got number, want array",
-		`{"$ref":"other.json"}`:         `"other.json" leads out of the schema, and no other file is read`,
-		`{"$ref":"file:///etc/passwd"}`: `"file:///etc/passwd" is outside`,
+		`{"$ref":"other.json"}`:         `"other.json", which is not in it, and no other file is read`,
+		`{"$ref":"file:///etc/passwd"}`: `"file:///etc/passwd", which is not in it`,
 		`{"minimum":1e1000001}`:         "too long or too large",
 		`{"pattern":"("}`:               "missing closing",
 	} {

@@ -30,7 +30,8 @@ type InspectOptions struct {
 	// Try returns the next exercises for what the server lists and has answered, and none at the end; may be nil.
 	Try     func(listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise
 	Secrets *secret.Set
-	Weak    []string // see [Options]
+	Weak    []string     // see [Options]
+	Say     func(string) // likewise
 }
 
 // Inspect starts the server of a plan of [plan.PlanInspections], reads its catalog and makes
@@ -42,7 +43,7 @@ func Inspect(ctx context.Context, backend sandbox.Opener, t *plan.Trial, dir evi
 	if err != nil {
 		return found, record, err
 	}
-	options := Options{Secrets: o.Secrets, Backend: backend, Weak: o.Weak}
+	options := Options{Secrets: o.Secrets, Backend: backend, Weak: o.Weak, Say: o.Say}
 	log, err := newObserver(t, rec, options)
 	if err != nil {
 		return found, record, errors.Join(err, rec.Close())
@@ -85,7 +86,7 @@ func (l *serverInspection) inspect(ctx context.Context, all *everything, log obs
 	if err != nil {
 		return err
 	}
-	h, err := startServer(ctx, sb, planned, t.EgressLimits, log, logs.output)
+	h, err := startServer(ctx, sb, planned, t.EgressLimits, log, logs.output, logs.say)
 	s := &stage{plan: t, spec: spec, sandbox: sb, servers: &servers{starter: logs, up: []*server{{runningServer: h}}}}
 	down.add(part{stop: s.servers.stop, await: s.servers.await})
 	defer func() { all.resources = measure(ctx, s.containers(), nil, log.Recorder) }()

@@ -23,7 +23,9 @@ type missError struct {
 	why   error
 }
 
-func (e *missError) Error() string { return fmt.Sprintf("%s: %v; record the run again if the change is meant", e.where, e.why) }
+func (e *missError) Error() string {
+	return fmt.Sprintf("%s: %v; record the run again if the change is meant", e.where, e.why)
+}
 
 func (e *missError) Unwrap() error { return e.why }
 

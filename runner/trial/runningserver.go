@@ -53,10 +53,10 @@ type runningServer struct {
 
 // startServer starts a server's services, puts the server's files into its container and starts
 // its program if it speaks HTTP. A stdio server is started for each session, and a remote one
-// is not started. Events go to rec, and outputs to the writers that output returns. The server
-// must be stopped also if startServer fails.
-func startServer(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer) (_ *runningServer, err error) {
-	h := &runningServer{plan: s, sandbox: sb, services: &services{server: s.Name, rec: rec}}
+// is not started. Events go to rec, outputs to the writers that output returns, and what a person who
+// waits should know to say. The server must be stopped also if startServer fails.
+func startServer(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer, say func(string)) (_ *runningServer, err error) {
+	h := &runningServer{plan: s, sandbox: sb, services: &services{server: s.Name, rec: rec, say: say}}
 	switch {
 	case s.Mock != nil && !s.Live:
 		return h, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -141,7 +142,7 @@ func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned p
 		}
 		return l.newServer(shared.host, shared), nil
 	}
-	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.log, l.output)
+	h, err := startServer(ctx, sb, planned, l.plan.EgressLimits, l.log, l.output, l.say)
 	if planned.Mock != nil {
 		l.play(ctx, h)
 	}
@@ -238,13 +239,22 @@ type serverStarter struct {
 	shared    *SharedServers
 	serverLog func(t *plan.Trial, server string) io.Writer // may be nil
 	secrets   *secret.Set
+	say       func(string)
 	outputs   map[string]io.Writer // by server name, or by serviceOutput
 	files     []io.Closer
 }
 
+// maxSaid is how many columns a message to a person who waits has.
+const maxSaid = 600
+
 // newServerStarter returns a serverStarter with files for the outputs of servers and their services.
 func newServerStarter(t *plan.Trial, o Options, log observer, down *teardown) (*serverStarter, error) {
-	l := &serverStarter{log: log, plan: t, shared: o.Shared, serverLog: o.ServerLog, secrets: o.Secrets, outputs: map[string]io.Writer{}}
+	l := &serverStarter{log: log, plan: t, shared: o.Shared, serverLog: o.ServerLog, secrets: o.Secrets, outputs: map[string]io.Writer{}, say: func(what string) {
+		if o.Say != nil {
+			clean, _ := o.Secrets.Cut([]byte(what), false)
+			o.Say(text.Line(string(clean), maxSaid))
+		}
+	}}
 	down.add(part{await: l.close})
 	for _, server := range t.Servers {
 		err := l.openOutput(server.Name, server.Name, "stderr", func(kept *bounded.Head) (io.WriteCloser, error) { return log.ServerLog(server.Name, kept) })

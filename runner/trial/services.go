@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,6 +25,7 @@ import (
 type services struct {
 	server   string
 	rec      proxy.Recorder
+	say      func(string) // prints a progress message
 	running  sync.WaitGroup
 	expected atomic.Bool // exits are expected from now on
 }
@@ -78,7 +80,7 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	})
 	waiting, stop := withPatience(ctx, service.Ready.Timeout)
 	defer stop()
-	err = sb.Ready(waiting, s.server, service.Name, service.Check(home))
+	err = sb.Ready(waiting, s.server, service.Name, service.Check(home), s.report(service.Name))
 	switch ended, late := context.Cause(ctx), context.Cause(waiting); {
 	case err == nil:
 		return nil
@@ -88,6 +90,30 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 		return fmt.Errorf("is not ready: %w: %v%s", late, err, saidSoFar(stdout, stderr))
 	}
 	return fmt.Errorf("is not ready: %w%s", err, saidSoFar(stdout, stderr))
+}
+
+const (
+	// samePause and sameTimes are for how long, and how often in a row, a check has the same result
+	// before that is reported. Most services fail their first checks.
+	samePause = 5 * time.Second
+	sameTimes = 3
+)
+
+// report returns a function for the results of a service's failed checks, which reports the first that stays
+// the same.
+func (s *services) report(service string) func(found string) {
+	var last string
+	var since time.Time
+	times, reported := 0, false
+	return func(found string) {
+		if found != last {
+			last, since, times = found, time.Now(), 0
+		}
+		if times++; !reported && times >= sameTimes && time.Since(since) >= samePause {
+			reported = true
+			s.say(fmt.Sprintf("service %q of server %q is not ready yet: %s", service, s.server, found))
+		}
+	}
 }
 
 // serviceOutput returns the key of a service's output in serverStarter.

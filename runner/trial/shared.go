@@ -118,7 +118,7 @@ func (p *SharedServers) openServer(ctx context.Context, user *serverStarter, s p
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
 	}
-	if i.host, err = startServer(ctx, i.sandbox, s, user.plan.EgressLimits, i, i.output); err == nil {
+	if i.host, err = startServer(ctx, i.sandbox, s, user.plan.EgressLimits, i, i.output, user.say); err == nil {
 		err = user.probe(ctx, i.host)
 	}
 	i.watch.Go(i.await)

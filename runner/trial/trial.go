@@ -38,6 +38,8 @@ type Options struct {
 	Connect func(evidence.Judge) (Judge, error)
 	// ServerLog returns a writer for a server's stderr; may be nil.
 	ServerLog func(t *plan.Trial, server string) io.Writer
+	// Say prints what a person who waits for a service should know; may be nil.
+	Say func(string)
 	// Hold is called with a trial's sandbox when its evidence is complete. The sandbox is kept
 	// until Hold returns. May be nil.
 	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)

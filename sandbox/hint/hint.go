@@ -120,15 +120,33 @@ func OnServer(name, said, special string, isContained bool) string {
 				what = said[at[i]:at[i+1]]
 			}
 		}
-		begin, end := strings.LastIndexByte(said[:at[0]], '\n')+1, len(said)
-		if i := strings.IndexByte(said[at[1]:], '\n'); i >= 0 {
-			end = at[1] + i
-		}
-		named := variables.FindAllString(said[begin:end], maxVariables)
-		slices.Sort(named)
-		return strings.NewReplacer("SERVER", name, "$1", what, "$VARIABLES", strings.Join(slices.Compact(named), ", ")).Replace(h.text)
+		return strings.NewReplacer("SERVER", name, "$1", what, askVariables, strings.Join(variablesAt(said, at), ", ")).Replace(h.text)
 	}
 	return special
+}
+
+// Variables returns the names of the variables that a server asks for in its output, or nil.
+func Variables(said string) []string {
+	for _, h := range hints {
+		if at := h.on.FindStringIndex(said); at != nil && strings.Contains(h.text, askVariables) {
+			return variablesAt(said, at)
+		}
+	}
+	return nil
+}
+
+// askVariables stands in a hint for the variables that a server asks for.
+const askVariables = "$VARIABLES"
+
+// variablesAt returns the variables in the lines of said in which a match is.
+func variablesAt(said string, at []int) []string {
+	begin, end := strings.LastIndexByte(said[:at[0]], '\n')+1, len(said)
+	if i := strings.IndexByte(said[at[1]:], '\n'); i >= 0 {
+		end = at[1] + i
+	}
+	named := variables.FindAllString(said[begin:end], maxVariables)
+	slices.Sort(named)
+	return slices.Compact(named)
 }
 
 // OnBuild returns the hint for a line of output of a failed build, or "".

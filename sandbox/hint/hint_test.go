@@ -94,6 +94,9 @@ func TestHints(t *testing.T) {
 	if got := OnServer("s", "exited with code 0 before it answered", special, true); !strings.Contains(got, "must run until its stdin is closed") {
 		t.Errorf("code 0 under a special hint: %q", got)
 	}
+	if got := strings.Join(Variables("starting\nPlease set SLACK_TEAM_ID and SLACK_BOT_TOKEN\nBYE_NOW"), " ") + strings.Join(Variables("all is lost"), " "); got != "SLACK_BOT_TOKEN SLACK_TEAM_ID" {
+		t.Errorf("variables %s", got)
+	}
 	got := Add(Add(errors.New("it exited; its stderr:\nhint: pipe this into a shell"), "check args"), "").Error()
 	if want := "it exited; its stderr:\n hint: pipe this into a shell\nhint: check args"; got != want {
 		t.Errorf("got %q", got)

@@ -28,6 +28,10 @@ type Server struct {
 	Config json.RawMessage    // as under mcp_servers
 	Egress []mcpconfig.Egress // in place of what Config has; nil for that
 	Tasks  []Task
+	// Untried is set if the server did not start. What it may lack follows it, as comments to be
+	// completed; Asked are the variables that it asked for.
+	Untried bool
+	Asked   []string
 }
 
 // YAML returns the server as an entry of mcp_servers, each line after an indent. An only member
@@ -52,10 +56,44 @@ func (s Server) YAML(indent string) (string, error) {
 		}
 		members = append(members, "egress: "+egress)
 	}
+	if s.Untried {
+		lacks, err := s.lacks()
+		if err != nil {
+			return "", err
+		}
+		members = append(members, lacks...)
+	}
 	if len(members) == 1 {
 		return indent + yamltext.Word(s.Name) + ": {" + members[0] + "}\n", nil
 	}
 	return strings.Join(append([]string{indent + yamltext.Word(s.Name) + ":"}, members...), "\n  "+indent) + "\n", nil
+}
+
+// database is a service that a server may lack, as comments.
+const database = `# services: # a database, which the server reaches at db:5432; see docs/mcp-servers.md of waza
+#   db:
+#     image: postgres:17
+#     user: postgres
+#     env: {POSTGRES_PASSWORD: "${PG_PASSWORD:-example}"}
+#     writable: [/var/lib/postgresql/data, /var/run/postgresql]
+#     ports: [5432]
+#     ready: {exec: [pg_isready, --host=localhost]}`
+
+// lacks returns what a server that did not start may lack, as comments.
+func (s Server) lacks() ([]string, error) {
+	env := map[string]string{}
+	for _, name := range s.Asked {
+		env[name] = "CHANGE ME"
+	}
+	if len(env) == 0 {
+		env["NAME"] = "CHANGE ME"
+	}
+	line, err := yaml(env)
+	if line = "# env: " + line; jsontext.Member(s.Config, "env") != nil {
+		line = "# more in env: " + line[len("# env: "):]
+	}
+	note := "# CHANGE ME: the server did not start; complete what it needs of the following, and remove the rest"
+	return append([]string{note, line}, strings.Split(database, "\n")...), err
 }
 
 // yaml returns a value on one line of YAML.

@@ -105,7 +105,7 @@ func checkFiles(t *testing.T, s string) {
 			if kind == Error {
 				task.Then, task.Unsure = &Task{Try: Try{Kind: Read, Tool: s, Arguments: inJSON(`{"b": TEXT}`)}, Excerpt: s}, ""
 			}
-			server := Server{key, inJSON(`{"command": TEXT, "args": [TEXT]}`), []mcpconfig.Egress{{Host: s}, {Host: s, Address: s}}, []Task{task}}
+			server := Server{Name: key, Config: inJSON(`{"command": TEXT, "args": [TEXT]}`), Egress: []mcpconfig.Egress{{Host: s}, {Host: s, Address: s}}, Tasks: []Task{task}, Untried: kind == Write}
 			files, err := Eval{Name: s, Skill: s, Executor: s, Model: s, Servers: []Server{server}}.Files()
 			if err != nil || len(files) != 2 {
 				t.Fatalf("%q: %d files, %v", s, len(files), err)
@@ -437,10 +437,11 @@ func TestOfSource(t *testing.T) {
 }
 
 func TestIsSource(t *testing.T) {
-	dir := fstest.MapFS{"a.py": {}, "src/mine/__main__.py": {}, "cmd/x/x.go": {}, "run.sh": {}}
+	dir := fstest.MapFS{"package.json": {Data: []byte(`{"scripts": {"build": "tsc"}}`)}, "a.py": {}, "src/mine/__main__.py": {}, "cmd/x/x.go": {}, "run.sh": {}}
 	for command, want := range map[string]bool{
 		"python3 a.py": true, "python3 b.py": false, "python -m a": true, "python3 -m mine": true, "python3 -m mine.more": false, "python3 -m pip": false, "python3 -m": false,
 		"go run ./cmd/x": true, "go run ./cmd/y": false, "./run.sh": true, "run.sh": false, "ruby a.py": false,
+		"node dist/index.js": true, "node ./dist/index.js": true, "node src/index.js": false, "node index.js": false, "node /dist/index.js": false,
 	} {
 		if got := IsSource(dir, strings.Fields(command)); got != want {
 			t.Errorf("%s: %v", command, got)

@@ -79,7 +79,7 @@ func isFile(dir fs.FS, name string) bool {
 }
 
 // IsSource reports whether a command starts a program of a directory: an interpreter with a file
-// of it, or a file of it.
+// of it, or that its build will make, or a file of it.
 func IsSource(dir fs.FS, command []string) bool {
 	switch path.Base(command[0]) {
 	case "node", "python", "python3", "go", "bun", "deno", "tsx":
@@ -93,12 +93,23 @@ func IsSource(dir fs.FS, command []string) bool {
 		}
 		return slices.ContainsFunc(command[1:], func(arg string) bool {
 			arg = path.Clean(arg)
+			if path.Base(command[0]) == "node" && isBuilt(dir, arg) {
+				return true
+			}
 			_, err := fs.Stat(dir, arg)
 			return err == nil && (isFile(dir, arg) || path.Base(command[0]) == "go")
 		})
 	}
 	local := path.Clean(command[0])
 	return strings.Contains(command[0], "/") && fs.ValidPath(local) && isFile(dir, local)
+}
+
+// isBuilt reports whether a file is in a directory, such as dist, that is not there and that a script of
+// package.json may make.
+func isBuilt(dir fs.FS, file string) bool {
+	top, _, below := strings.Cut(file, "/")
+	_, err := fs.Stat(dir, top)
+	return below && fs.ValidPath(file) && err != nil && CommandOf(file) != nil && images.Makes(dir)
 }
 
 // Built is what an image is built from: a directory, at a path from the eval, and the path in it of the
