@@ -121,7 +121,7 @@ func checkFiles(t *testing.T, s string) {
 			}
 			checkReadBack(t, s, files[0].Content, eval)
 
-			called := object{"server": key, "expect_tools_used": list{s}, "max_tool_errors": json.Number("0")}
+			called := object{"server": key, "expect_tools_used": list{s}, "max_tool_errors": json.Number("0"), "schema": object{"max_unknown_tools": json.Number("0")}}
 			call := object{"server": key, "tool": s, "arguments": object{"a": s}}
 			script := list{object{"tools": object{"server": key}}, object{"call": call, "as": "answer"}, says("{{ answer.text }}")}
 			if kind == Error {
