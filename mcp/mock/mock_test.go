@@ -117,16 +117,16 @@ func TestDelay(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, responses := range map[string][]*Response{
-		`tool "t" has no responses`:                              nil,
-		`responses[0]: set return or error`:                      {{}},
-		`and only one of them`:                                   {{Return: json.RawMessage("1"), Error: "x"}},
-		`a sequence of at least one step`:                        {{Sequence: []*Step{}}},
-		`at least one step, or return`:                           {{Sequence: []*Step{{Error: "x"}}, Error: "x"}},
-		`sequence[1]: set return or error`:                       {{Sequence: []*Step{{Error: "x"}, {DelayMS: 1}}}},
-		`sequence[0]: set return or error, and`:                  {{Sequence: []*Step{nil}}},
-		`match must be a mapping`:                                {{Match: json.RawMessage("[1]"), Error: "x"}},
-		`match_regex.a: error parsing regexp`:                    {{MatchRegex: map[string]string{"a": "("}, Error: "x"}},
-		`match_schema: "file:///etc/passwd", which is not in it`: {{MatchSchema: json.RawMessage(`{"$ref":"file:///etc/passwd"}`), Error: "x"}},
+		`tool "t" has no responses`:                                           nil,
+		`responses[0]: set return or error`:                                   {{}},
+		`and only one of them`:                                                {{Return: json.RawMessage("1"), Error: "x"}},
+		`a sequence of at least one step`:                                     {{Sequence: []*Step{}}},
+		`at least one step, or return`:                                        {{Sequence: []*Step{{Error: "x"}}, Error: "x"}},
+		`sequence[1]: set return or error`:                                    {{Sequence: []*Step{{Error: "x"}, {DelayMS: 1}}}},
+		`sequence[0]: set return or error, and`:                               {{Sequence: []*Step{nil}}},
+		`match must be a mapping`:                                             {{Match: json.RawMessage("[1]"), Error: "x"}},
+		`match_regex.a: error parsing regexp`:                                 {{MatchRegex: map[string]string{"a": "("}, Error: "x"}},
+		`match_schema: it refers to "file:///etc/passwd", which is not in it`: {{MatchSchema: json.RawMessage(`{"$ref":"file:///etc/passwd"}`), Error: "x"}},
 	} {
 		err := (&Server{Name: "s", Tools: map[string]*Tool{"t": {Responses: responses}}}).Compile()
 		if err == nil || !strings.Contains(err.Error(), want) {
