@@ -24,6 +24,15 @@ const (
 	FaultChanged   FaultKind = "list_changed" // the server says that its tools have changed, before its answer
 )
 
+// ReachesServer reports whether the server gets the request in spite of the fault.
+func (k FaultKind) ReachesServer() bool {
+	switch k {
+	case FaultToolError, FaultError, FaultKill:
+		return false
+	}
+	return true
+}
+
 // Faults of models.
 const (
 	FaultRateLimit   FaultKind = "rate_limit"   // status 429 with retry-after

@@ -182,9 +182,9 @@ func (o *outcome) afterCall(s *subject, failed evidence.Call) recovery {
 		}
 	}
 	after.again = len(again)
-	if isCarriedOut(failed.Fault) && !isHarmless(s, failed) {
+	if failed.Fault.ReachesServer() && !isHarmless(s, failed) {
 		after.repeats = describeCalls(filter(again, func(call evidence.Call) bool {
-			return (call.Outcome == evidence.OutcomeOK || call.Outcome.Unanswered()) && (call.Fault == "" || isCarriedOut(call.Fault))
+			return (call.Outcome == evidence.OutcomeOK || call.Outcome.Unanswered()) && (call.Fault == "" || call.Fault.ReachesServer())
 		}))
 	}
 	o.decide(&after, worked, described(again), described(other), message(failed), reportsSuccess(s, failed))
@@ -216,22 +216,13 @@ func isUnharmed(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK
 }
 
-// isCarriedOut reports whether the server gets a request in spite of a fault.
-func isCarriedOut(fault evidence.FaultKind) bool {
-	switch fault {
-	case evidence.FaultToolError, evidence.FaultError, evidence.FaultKill:
-		return false
-	}
-	return true
-}
-
 // makesUp reports whether a successful call may stand for a failed one. One that makes another failed call again
 // cannot, nor one that only reads for one that may write and that the server did not get.
 func makesUp(s *subject, call, failed evidence.Call) bool {
 	if call.SameAs > 0 && s.calls[call.SameAs-1].Outcome != evidence.OutcomeOK {
 		return false
 	}
-	return isCarriedOut(failed.Fault) || !onlyReads(call) || onlyReads(failed)
+	return failed.Fault.ReachesServer() || !onlyReads(call) || onlyReads(failed)
 }
 
 func onlyReads(call evidence.Call) bool { return call.ReadOnly != nil && *call.ReadOnly }

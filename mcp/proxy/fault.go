@@ -72,13 +72,7 @@ func (f *fault) name() evidence.FaultKind {
 }
 
 // refuses reports whether the server does not get the call.
-func (f *fault) refuses() bool {
-	switch f.name() {
-	case evidence.FaultToolError, evidence.FaultError, evidence.FaultKill:
-		return true
-	}
-	return false
-}
+func (f *fault) refuses() bool { return !f.name().ReachesServer() }
 
 // hides reports whether the agent does not get the server's answer as it is.
 func (f *fault) hides() bool {
