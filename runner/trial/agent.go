@@ -120,10 +120,18 @@ func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err 
 // endingOf returns how the agent ended. It returns an error if that was the engine or somebody outside the
 // trial.
 func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, stopped []stop) (*ending, error) {
-	if err := foreignEnding(ctx, w.stage.withAgent()); err != nil {
+	e := &ending{stops: stopped, ended: agent.HasEnded()}
+	if e.ended {
+		e.exit, e.lost = agent.Wait()
+	}
+	containers := w.stage.withAgent()
+	if e.ended && e.lost == nil && e.exit.Code == 0 {
+		containers = gone(containers) // to ask all takes longer, and nothing failed for them
+	}
+	if err := firstForeign(ctx, containers); err != nil {
 		return nil, err
 	}
-	e := &ending{stops: stopped, ended: agent.HasEnded(), container: w.stage.sandbox.Ended(ctx, sandbox.Agent)}
+	e.container = w.stage.sandbox.Ended(ctx, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, e.container); err != nil {
 		return nil, err
 	}
@@ -135,7 +143,6 @@ func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, stoppe
 	if !e.ended {
 		return e, nil
 	}
-	e.exit, e.lost = agent.Wait()
 	_ = w.out.close() // runAgent returns its error
 	e.failed, e.used = w.exited(e.exit.Code), w.used(ctx)
 	for _, o := range w.out.both() {

@@ -67,8 +67,10 @@ func (a asker) askAll(ctx context.Context, asks []grading.Ask) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := foreignEnding(ctx, a.containers); err != nil {
-			return err
+		if unanswered != nil {
+			if err := firstForeign(ctx, a.containers); err != nil {
+				return err
+			}
 		}
 		if err := recordStep(a.rec, ask, answer, unanswered); err != nil {
 			return err

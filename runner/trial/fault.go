@@ -49,7 +49,6 @@ func (s *stage) unlessOutside(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	// Each container is asked: a request to it may fail a moment before it is known to be gone.
 	if foreign := firstForeign(ctx, s.withAgent()); foreign != nil {
 		return &fault{reasonOf(foreign), fmt.Errorf("%w; %w", foreign, err)}
 	}
@@ -100,12 +99,11 @@ func (s *stage) members() []member {
 	return all
 }
 
-// foreignEnding returns a fault for the first of the containers that is known to be gone and that
-// somebody outside the trial ended, or nil.
-func foreignEnding(ctx context.Context, containers []member) error {
-	return firstForeign(ctx, slices.DeleteFunc(slices.Clone(containers), func(m member) bool {
+// gone returns the containers that are known to be gone.
+func gone(containers []member) []member {
+	return slices.DeleteFunc(slices.Clone(containers), func(m member) bool {
 		return !process.IsClosed(m.sandbox.Gone(m.container))
-	}))
+	})
 }
 
 // withAgent returns the containers of servers and services, and the agent's.
@@ -114,7 +112,7 @@ func (s *stage) withAgent() []member {
 }
 
 // firstForeign returns a fault for the first of the containers that somebody outside the trial
-// ended, or nil.
+// ended, or nil. It asks each, since programs may notice an end before it is known here.
 func firstForeign(ctx context.Context, containers []member) error {
 	for _, m := range containers {
 		if err := foreignFault(m.container, m.sandbox.Ended(ctx, m.container)); err != nil {
