@@ -133,6 +133,7 @@ kill_at() {
 		echo "the run ended before it was killed with $1 containers"
 		return 1
 	fi
+	sleep 15 # the engine may still start a container that the run has asked for
 	for n in $(seq 180); do
 		[ "$(running)" = 0 ] && break
 		sleep 1
