@@ -64,7 +64,7 @@ func (s *stage) carryOut(t *testing.T, attacks []Attack, atOnce int, with func(A
 	var runs []sub
 	for _, some := range separate(attacks) {
 		runs = append(runs, sub{nameOf(some), func(t *testing.T) {
-			of := judge(t, s.run(t, with(some[0]), some, false), some)
+			of := judge(t, s.run(t, with(some[0]), withTrials(some), false), some)
 			mu.Lock()
 			defer mu.Unlock()
 			sum = sum.with(of)
