@@ -31,6 +31,26 @@ func Decode(value []byte) (v any) {
 	return v
 }
 
+// Map returns a copy of a value, as returned by [Parse], with each scalar in it replaced by what
+// replace returns for it.
+func Map(value any, replace func(scalar any) any) any {
+	switch value := value.(type) {
+	case []any:
+		items := make([]any, len(value))
+		for i, item := range value {
+			items[i] = Map(item, replace)
+		}
+		return items
+	case map[string]any:
+		fields := make(map[string]any, len(value))
+		for key, field := range value {
+			fields[key] = Map(field, replace)
+		}
+		return fields
+	}
+	return replace(value)
+}
+
 // Same reports whether a and b are the same JSON value according to [Equal]. An absent value only
 // equals an absent one, and invalid JSON equals nothing.
 func Same(a, b []byte) bool {

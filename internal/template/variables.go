@@ -3,6 +3,8 @@ package template
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Variables are the values of expressions' names. They are JSON values: nil, bool, string,
@@ -60,33 +62,21 @@ func (v *Variables) at(path []any) (any, error) {
 func (v *Variables) environment() map[string]any {
 	for name, value := range v.exact {
 		if _, done := v.computed[name]; !done {
-			v.computed[name] = computable(value)
+			v.computed[name] = jsontext.Map(value, computable)
 		}
 	}
 	return v.computed
 }
 
-func computable(value any) any {
-	switch value := value.(type) {
-	case json.Number:
-		if n, err := value.Int64(); err == nil {
-			return int(n)
-		}
-		f, _ := value.Float64()
-		return f
-	case []any:
-		items := make([]any, len(value))
-		for i, item := range value {
-			items[i] = computable(item)
-		}
-		return items
-	case map[string]any:
-		fields := make(map[string]any, len(value))
-		for key, field := range value {
-			fields[key] = computable(field)
-		}
-		return fields
-	default:
-		return value
+// computable returns a scalar as expressions compute with it.
+func computable(scalar any) any {
+	n, is := scalar.(json.Number)
+	if !is {
+		return scalar
 	}
+	if i, err := n.Int64(); err == nil {
+		return int(i)
+	}
+	f, _ := n.Float64()
+	return f
 }

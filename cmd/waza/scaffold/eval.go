@@ -225,23 +225,12 @@ func (c Called) Values() map[string]any {
 
 // literal returns a value for a script, in which its strings are no templates.
 func literal(value any) any {
-	switch value := value.(type) {
-	case string:
-		return strings.ReplaceAll(value, "{{", `{{ "{{" }}`)
-	case []any:
-		all := make([]any, len(value))
-		for i, one := range value {
-			all[i] = literal(one)
+	return jsontext.Map(value, func(scalar any) any {
+		if text, is := scalar.(string); is {
+			return strings.ReplaceAll(text, "{{", `{{ "{{" }}`)
 		}
-		return all
-	case map[string]any:
-		all := make(map[string]any, len(value))
-		for key, one := range value {
-			all[key] = literal(one)
-		}
-		return all
-	}
-	return value
+		return scalar
+	})
 }
 
 // Given returns the arguments for a script.
