@@ -111,7 +111,7 @@ func (c *Cassette) Add(kind Kind, name string, s *Side) {
 
 // Limits of a cassette. What its files may hold besides is limited by package strictyaml.
 const (
-	maxInline = 4 << 10   // bytes of a value in the file of a side; a longer one is a blob
+	maxInline = 4 << 10   // bytes of a value in the file of a side, if there is room; a longer one is a blob
 	maxBlob   = 32 << 20  // bytes of a blob
 	maxTotal  = 256 << 20 // bytes of all that is read
 	maxSides  = 1000      // of a kind
@@ -499,14 +499,9 @@ func (c *Cassette) addFiles(dir string, all map[string][]byte) error {
 			if err := side.check(); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			content, err := side.file(all)
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			if err := side.isIn(content, all); err != nil {
+			if err := side.addFile(file, all); err != nil {
 				return fmt.Errorf("%s cannot be written: %w", file, err)
 			}
-			all[file] = content
 		}
 	}
 	return nil
@@ -527,6 +522,19 @@ func (s *Side) check() error {
 	return nil
 }
 
+// addFile adds the file of a side, with fewer values in it if it is too long to be read again.
+func (s *Side) addFile(name string, all map[string][]byte) (err error) {
+	for _, longest := range []int{maxInline, maxInline >> 4, 0} {
+		if all[name], err = s.file(longest, all); err != nil {
+			return err
+		}
+		if err = s.isIn(all[name], all); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // isIn returns an error unless the file of a side is read as the side.
 func (s *Side) isIn(content []byte, all map[string][]byte) error {
 	back, err := readSide("the file", content, func(digest string) (json.RawMessage, error) { return all[path.Join(blobs, digest)], nil })
@@ -541,8 +549,9 @@ func (s *Side) isIn(content []byte, all map[string][]byte) error {
 	return errors.New("YAML does not give its conditions back as they are")
 }
 
-// file returns the file of a side. It adds the blobs of its values to all.
-func (s *Side) file(all map[string][]byte) ([]byte, error) {
+// file returns the file of a side, which has values of up to longest bytes. It adds those of others to
+// all, as blobs.
+func (s *Side) file(longest int, all map[string][]byte) ([]byte, error) {
 	written := *s
 	written.Entries = slices.Clone(s.Entries)
 	for i := range written.Entries {
@@ -553,7 +562,7 @@ func (s *Side) file(all map[string][]byte) ([]byte, error) {
 		}
 		e.Answers = slices.Clone(e.Answers)
 		for _, a := range e.All() {
-			if isInline(a.Value) {
+			if len(a.Value) <= longest && keepsBytes(a.Value) {
 				continue
 			}
 			digest, err := files.DigestOf(bytes.NewReader(a.Value))
@@ -571,13 +580,18 @@ func (s *Side) file(all map[string][]byte) ([]byte, error) {
 	return append([]byte("# yaml-language-server: $schema="+schemaURL+"\n"), yamltext.Block(object)...), nil
 }
 
-// isInline reports whether a value is in the file of its side: if it is short, and YAML gives it back
-// to the byte.
-func isInline(value json.RawMessage) bool {
-	if len(value) > maxInline {
-		return false
-	}
+// keepsBytes reports whether YAML gives a value back to the byte.
+func keepsBytes(value json.RawMessage) bool {
 	var back json.RawMessage
 	doc, err := strictyaml.Parse("", yamltext.Block([]byte(`{"value":`+string(value)+`}`)))
 	return err == nil && doc.DecodeAt(&back, "value") && bytes.Equal(back, value)
+}
+
+// Legible returns a value whose layout does not matter as a blob is best read and compared: a short
+// one, which will be none, as it is.
+func Legible(value json.RawMessage) json.RawMessage {
+	if len(value) <= maxInline {
+		return value
+	}
+	return append(jsontext.Indent(value), '\n')
 }

@@ -103,6 +103,18 @@ func randomSide(r *rand.Rand) *Side {
 	return s
 }
 
+// The answers of a side are more than one file may hold.
+func TestManyAnswers(t *testing.T) {
+	s := &Side{}
+	for i := range 3000 {
+		s.Entries = append(s.Entries, Entry{Answer: &Answer{Value: Matcher("equals", strings.Repeat(fmt.Sprint(i, " "), 100))}, Times: 1})
+	}
+	all, err := (&Cassette{Sides: map[Kind]map[string]*Side{Servers: {"crm": s}}}).files() // which are read back
+	if err != nil || len(all) < len(s.Entries)/2 {
+		t.Errorf("%d files, %v", len(all), err)
+	}
+}
+
 // What is written is read as what it was, and written again in the same bytes.
 func TestReadBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "cassette")
@@ -362,7 +374,7 @@ func FuzzSide(f *testing.F) {
 			}
 		}
 		all := map[string][]byte{}
-		content, err := s.file(all)
+		content, err := s.file(maxInline, all)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,9 +114,11 @@ func (r *recorder) add(call evidence.ModelCall) (note string, err error) {
 		Match:  match.Matchers{memberRequest: cassette.Matcher("equals", made.digest)},
 		Answer: &cassette.Answer{},
 	}
-	if e.Answer.Value, err = jsontext.Marshal(value); err != nil {
+	written, err := jsontext.Marshal(value)
+	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
+	e.Answer.Value = cassette.Legible(written)
 	switch {
 	case call.IsTurn():
 		e.Times = 1
