@@ -110,6 +110,26 @@ func TestOverlayErrors(t *testing.T) {
 	}
 }
 
+// A mistake in a server of the eval is reported there, and not again at the tasks that change other fields
+// of it. A mistake of such a task is reported there.
+func TestMistakesOfServersOnce(t *testing.T) {
+	unpack(t, txtar.Parse([]byte(`
+-- eval.yaml --
+name: demo
+config: {executor: mock, mcp_servers: {s: {image: i, memory: lots}}}
+tasks: [task*.yaml]
+-- task1.yaml --
+{id: one, inputs: {prompt: p}, mcp_servers: {s: {env: {A: b}}}}
+-- task2.yaml --
+{id: two, inputs: {prompt: p}, mcp_servers: {s: {cpus: -1}}}
+`)))
+	_, _, err := eval.Load("eval.yaml", eval.Options{})
+	var all strictyaml.Errors
+	if !errors.As(err, &all) || len(all) != 2 || all[0].File != "eval.yaml" || all[1].File != "task2.yaml" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // The number of workers has an older name.
 func TestWorkers(t *testing.T) {
 	for config, want := range map[string]int{"": 0, ", workers: 2": 2, ", max_workers: 3": 3} {

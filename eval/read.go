@@ -199,6 +199,14 @@ func (l *loader) declare(doc *strictyaml.Document, declared map[string]*mcpconfi
 	if len(declared) == 0 && l.servers != nil {
 		return l.servers
 	}
+	if doc != l.doc {
+		known := []error{l.doc.Err()}
+		if l.opts.Overlay != nil {
+			known = append(known, l.opts.Overlay.Document().Err())
+		}
+		doc.Ignore(errors.Join(known...))
+		defer doc.Ignore(nil)
+	}
 	return servers{doc, under(doc, "mcp_servers"), l.eval}.merge(declared)
 }
 

@@ -18,6 +18,7 @@
 package strictyaml
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -43,7 +44,8 @@ type Document struct {
 	private  bool                // do not show strings from the file
 	ignores  string              // why unknown keys are ignored; empty if they are problems
 	warnings []*Error
-	laid     int // number of values added by Lay
+	known    map[string]bool // messages that are not reported
+	laid     int             // number of values added by Lay
 }
 
 // Path is the path of a value from the root of the file: a string for a key, an int for an
@@ -263,6 +265,16 @@ func (d *Document) NotSupported(path Path, what string) {
 	d.report(d.place(path), path, ErrNotSupported, "not supported yet: "+what)
 }
 
+// Ignore drops later problems that err has, which are those of another file.
+func (d *Document) Ignore(err error) {
+	var all Errors
+	if d.known = map[string]bool{}; errors.As(err, &all) {
+		for _, one := range all {
+			d.known[one.Message] = true
+		}
+	}
+}
+
 func (d *Document) report(pos Position, path Path, class error, message string) {
 	for i := range len(path) + 1 {
 		if at := path[:i].String(); d.unread[at] || d.bad[at] && i == len(path) {
@@ -272,7 +284,9 @@ func (d *Document) report(pos Position, path Path, class error, message string) 
 	if len(path) > 0 {
 		d.bad[path.String()] = true
 	}
-	d.fail(pos, class, message)
+	if !d.known[message] {
+		d.fail(pos, class, message)
+	}
 }
 
 func (d *Document) fail(pos Position, class error, message string) {
