@@ -146,20 +146,27 @@ func (b *newEval) setTarget(target string, command []string) error {
 		return usage("--image is for a command that starts the server, and there is none; write it after --, as in waza init --image IMAGE -- COMMAND")
 	case isFile(target) && scaffold.IsProgram(target):
 		return usage("%[1]s is TypeScript; name the program that runs it, as in waza init -- tsx %[1]s", text.Inert(target))
+	case isFile(target) && filepath.Base(target) == frontmatter.SkillFile:
+		return skillAlone(target)
 	case isFile(target):
 		return b.setClients(target)
 	case !isDir(target):
 		return usage("%s is not a directory, a file or a URL that begins with http:// or https://; to name a command, write it after --, as in waza init -- npx -y PACKAGE", text.Inert(target))
 	}
 	found := scaffold.Detect(os.DirFS(target))
-	if len(found) == 0 && isFile(filepath.Join(target, "SKILL.md")) {
-		return usage("%s has a skill and no MCP server, and init writes evals for MCP servers; write an eval that has the skill's directory under config.skill_directories, and add tasks with waza new task", target)
+	if skill := filepath.Join(target, frontmatter.SkillFile); len(found) == 0 && isFile(skill) {
+		return skillAlone(skill)
 	}
 	if len(found) == 0 {
 		return usage("%s has nothing that looks like an MCP server; say what it is: waza init -- COMMAND, as in waza init -- npx -y PACKAGE or waza init -- node server.js; waza init URL; or waza init mcp.json", target)
 	}
 	b.printStatus("the eval is about " + found[0].What)
 	return b.setDetected(target, found[0])
+}
+
+// skillAlone returns the mistake of giving init a skill.
+func skillAlone(file string) error {
+	return usage("%s is a skill and no MCP server, which init writes evals for; write an eval that names its directory under config.skill_directories, and add tasks with waza new task NAME", text.Inert(file))
 }
 
 func (b *newEval) setDetected(dir string, found scaffold.Found) error {
