@@ -1,12 +1,16 @@
 package runner
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/waza-isolate/waza/eval"
@@ -46,6 +50,9 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	if err := r.gradeTrials(ctx, record, snapshots); err != nil {
 		return Outcome{}, err
 	}
+	if snapshots == nil {
+		r.warnOfGraders(record)
+	}
 	out, err := record.conclude(r.Dir)
 	if out.Results.Timestamp.IsZero() { // nothing was written
 		return Outcome{}, err
@@ -78,6 +85,43 @@ func (r Regrading) warnOfChanges(record Record) error {
 		r.Host.Warn(fmt.Errorf("%s was changed after the run", text.Inert(name)))
 	}
 	return err
+}
+
+// warnOfGraders warns of tasks whose graders in the eval are no longer those that the run recorded, and
+// by which it is graded. The eval is looked for below the current directory only, since the run may come from
+// someone else.
+func (r Regrading) warnOfGraders(record Record) {
+	if !filepath.IsLocal(record.Eval.Path) {
+		return
+	}
+	e, tasks, err := r.load(record.Eval.Path, record)
+	if err != nil || e.Name != record.Eval.Name {
+		return // moved, or being edited
+	}
+	var changed []string
+	for _, task := range tasks {
+		trial, err := TrialDir(r.Dir, task.ID, 1).Trial()
+		if _, redacted := trial.Redacted[evidence.TrialFile]; err == nil && !redacted && !sameJSON(task.Graders, trial.Graders) {
+			changed = append(changed, text.Inert(task.ID))
+		}
+	}
+	if len(changed) > 0 {
+		r.Host.Warn(fmt.Errorf("graders of %s have changed since the run, which is graded by those that it recorded: to judge by the new ones, run the eval again", strings.Join(text.Few(changed, 8), ", ")))
+	}
+}
+
+func sameJSON(a, b any) bool {
+	one, errOne := json.Marshal(a)
+	other, errOther := json.Marshal(b)
+	return errors.Join(errOne, errOther) == nil && bytes.Equal(one, other)
+}
+
+// load reads an eval as the run read its own.
+func (r Regrading) load(path string, record Record) (*eval.Eval, []eval.ResolvedTask, error) {
+	return eval.Load(path, eval.Options{
+		CheckScript: r.Host.CheckScript, CheckModelScript: r.Host.CheckModelScript, Local: !record.Isolated,
+		Executor: record.Executor, Model: record.Model, NoSkills: true, UpdateSnapshots: true,
+	})
 }
 
 // WarnOfGone warns of missing evidence of the run in dir.
@@ -136,10 +180,7 @@ func (r Regrading) snapshots(record Record) (*Snapshots, error) {
 	if r.Snapshots == "" {
 		return nil, nil
 	}
-	e, tasks, err := eval.Load(r.Snapshots, eval.Options{
-		CheckScript: r.Host.CheckScript, CheckModelScript: r.Host.CheckModelScript, Local: !record.Isolated,
-		Executor: record.Executor, Model: record.Model, NoSkills: true, UpdateSnapshots: true,
-	})
+	e, tasks, err := r.load(r.Snapshots, record)
 	if err != nil {
 		return nil, Mistake{err}
 	}
