@@ -196,8 +196,10 @@ func (d Dir) Gateway(t Trial) bool {
 const maxStderrEnd = 2 << 10
 
 // StderrEnds returns the first and the last 2 KiB of the agent's stderr, or "".
-func (d Dir) StderrEnds() string {
-	file, err := Open(string(d), StderrFile)
+func (d Dir) StderrEnds() string { return d.ends(StderrFile) }
+
+func (d Dir) ends(name string) string {
+	file, err := Open(string(d), name)
 	if err != nil {
 		return ""
 	}
@@ -222,18 +224,33 @@ func (d Dir) StderrEnds() string {
 }
 
 // LastStderrLine returns the last line of the agent's stderr, or "".
-func (d Dir) LastStderrLine() string {
-	said := strings.TrimSpace(d.StderrEnds())
+func (d Dir) LastStderrLine() string { return lastLine(d.StderrEnds()) }
+
+func lastLine(said string) string {
+	said = strings.TrimSpace(said)
 	return strings.TrimSpace(said[strings.LastIndexAny(said, "\r\n")+1:])
 }
 
-// Explained returns a trial's verdicts with what the agent printed to stderr in the message, if the agent ended
-// by itself with an error.
-func (d Dir) Explained(v Verdicts) Verdicts {
-	if v.Reason != ReasonExitCode && v.Reason != ReasonSignal {
-		return v
+// ServerGist returns the [text.Gist] of a server's stderr, or "" if a message has its last line already.
+func (d Dir) ServerGist(server, message string) string {
+	said := d.ends(filepath.Join(ServersDir, server+".stderr"))
+	if strings.Contains(message, lastLine(said)) {
+		return ""
 	}
-	if said := text.Gist(d.StderrEnds()); said != "" {
+	return text.Gist(said)
+}
+
+// Explained returns a trial's verdicts with what the program printed to stderr in the message that ended by
+// itself: the agent with an error, or the server that failed the trial.
+func (d Dir) Explained(t Trial, v Verdicts) Verdicts {
+	said := ""
+	switch {
+	case v.Reason == ReasonExitCode || v.Reason == ReasonSignal:
+		said = text.Gist(d.StderrEnds())
+	case v.Class == ClassServerError:
+		said = d.ServerGist(t.FailedServer, v.Message)
+	}
+	if said != "" {
 		first, rest, _ := strings.Cut(v.Message, "\n")
 		v.Message = strings.TrimSuffix(first+": "+said+"\n"+rest, "\n")
 	}

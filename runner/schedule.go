@@ -185,7 +185,7 @@ type Update struct {
 func (u Update) Progress() evidence.Progress {
 	p := evidence.Progress{Task: u.Task, Number: u.Number, Attempt: u.Attempt, Phase: u.Phase}
 	if u.Result != nil {
-		v := u.Result.Dir.Explained(u.Result.Verdicts)
+		v := u.Result.Dir.Explained(u.Result.Trial, u.Result.Verdicts)
 		p.Class, p.Reason, p.Message = v.Class, v.Reason, view.WhyOf(results.Graded(v)).Line()
 	}
 	return p

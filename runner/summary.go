@@ -148,7 +148,7 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	} else if err != nil {
 		return t, err
 	}
-	t.Verdicts = d.Explained(t.Verdicts)
+	t.Verdicts = d.Explained(t.Trial, t.Verdicts)
 	return readRecorded(d, t)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,9 +44,9 @@ func TestEpilogue(t *testing.T) {
 		return strings.ReplaceAll(out.String(), dir, "RUN")
 	}
 	failures := func(why string) string {
-		return "price/2 fail" + why + "  waza show 'RUN' price 2\nprice/4 infra: no engine\n  waza show 'RUN' price 4\n"
+		return "price/2 fail" + why + "  waza show 'RUN' price 2\nprice/4 incomplete: no engine\n  waza show 'RUN' price 4\n"
 	}
-	rest := "run directory: RUN\nto complete it: waza run --resume 'RUN'\nINCOMPLETE (interrupted): 1 of 5 trials has no outcome; 1 of 4 trials ended as infra; 1 of 3 trials did not pass (1 flaky)\n"
+	rest := "run directory: RUN\nto complete it: waza run --resume 'RUN'\nINCOMPLETE (interrupted): 1 of 5 trials has no outcome; 1 of 4 trials could not be completed; 1 of 3 trials did not pass (1 flaky)\n"
 	record.Interrupted = true
 	got := end(normal)
 	feedback := got[strings.Index(got, "  used: "):strings.Index(got, "  waza show")]
@@ -75,14 +76,23 @@ func TestWhyAgentEnded(t *testing.T) {
 		evidence.ReasonExitCode: "exited: at work … no such tool\nnote", evidence.ReasonSignal: "exited: at work … no such tool\nnote", evidence.ReasonTimeLimit: "exited\nnote",
 	} {
 		v := evidence.Verdicts{Class: evidence.ClassAgentError, Reason: reason, Message: "exited\nnote"}
-		if got := evidence.Dir(dir).Explained(v).Message; got != want {
+		if got := evidence.Dir(dir).Explained(evidence.Trial{}, v).Message; got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, evidence.ServersDir), 0o700), os.WriteFile(filepath.Join(dir, evidence.ServersDir, "s.stderr"), []byte("up\nKeyError\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]string{"it crashed": "it crashed: up … KeyError", "it crashed: KeyError": "it crashed: KeyError"} {
+		v := evidence.Verdicts{Class: evidence.ClassServerError, Reason: evidence.ReasonServer, Message: said}
+		if got := evidence.Dir(dir).Explained(evidence.Trial{FailedServer: "s"}, v).Message; got != want {
+			t.Errorf("of a server: %q, want %q", got, want)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, evidence.StderrFile), []byte(strings.ReplaceAll(evilText, "\n", " ")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	hostile := results.Graded(evidence.Dir(dir).Explained(evidence.Verdicts{Class: evidence.ClassAgentError, Reason: evidence.ReasonSignal, Message: "exited"}))
+	hostile := results.Graded(evidence.Dir(dir).Explained(evidence.Trial{}, evidence.Verdicts{Class: evidence.ClassAgentError, Reason: evidence.ReasonSignal, Message: "exited"}))
 	hostile.RunNumber = 1
 	s, out, _ := testState()
 	ended := runner.Outcome{Results: results.Results{Tasks: []results.Task{{TestID: "price", Runs: []results.RunResult{hostile}}}}}

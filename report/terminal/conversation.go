@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,8 @@ func wrapped(lines []byte, width int) []byte {
 // output of waza, and contains no terminal control sequences.
 type shown struct {
 	Shown
-	began time.Time // reference for displayed times; earlier ones are negative
+	printed map[string]string // see [view.Conversation]; without what is shown
+	began   time.Time         // reference for displayed times; earlier ones are negative
 }
 
 // Limits on shortened texts.
@@ -128,6 +130,7 @@ func (s shown) conversation(c view.Conversation) []byte {
 	}
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
 	remarks, events := c.Remarks(), s.selected(slices.DeleteFunc(slices.Clone(c.Events), view.Usual))
+	s.printed = maps.Clone(c.Printed)
 	for _, step := range c.Steps {
 		events = s.until(&out, events, c.Begins(step))
 		out.WriteString("\n" + s.step(step, remarks))
@@ -307,7 +310,9 @@ func (s shown) event(e evidence.Event) string {
 		}
 		facts = append(facts, end)
 	}
-	return s.at(e.Time) + strings.Join(facts, "  ") + "\n"
+	printed := s.text("  ", s.printed[e.Where])
+	delete(s.printed, e.Where)
+	return s.at(e.Time) + strings.Join(facts, "  ") + "\n" + printed
 }
 
 // verdicts returns the verdicts, with the calls that they refer to.

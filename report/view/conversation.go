@@ -26,6 +26,7 @@ type Conversation struct {
 	Narration    *evidence.Narration // nil if there is no transcript
 	Contradicted []string            // where the agent's account of its calls is wrong
 	Events       []evidence.Event    // other than calls, in chronological order; see Usual
+	Printed      map[string]string   // to stderr by servers that ended by themselves, unless the message has it
 	Replies      []Reply             // of a model that played the user
 	Injected     map[int][]int       // numbers of the attack's injections in the result, by call
 	Gaps         []string            // evidence that cannot be read
@@ -108,11 +109,18 @@ func ReadConversation(dir evidence.Dir) (Conversation, error) {
 	note(err)
 	c.Steps = steps(turns, calls)
 	c.Verdicts, err = dir.Verdicts()
-	c.Verdicts = dir.Explained(c.Verdicts)
+	c.Verdicts = dir.Explained(trial, c.Verdicts)
 	note(err)
 	note(c.narrate(dir, calls))
 	c.Events, err = dir.Events()
 	note(err)
+	c.Printed = map[string]string{}
+	_, _, message := trial.Outcome(c.Verdicts)
+	for _, e := range c.Events {
+		if e.Kind == eventServerExit && !Usual(e) {
+			c.Printed[e.Where] = dir.ServerGist(e.Where, message)
+		}
+	}
 	c.Replies, err = replies(dir)
 	note(err)
 	if attack := trial.Attack; attack != nil && !attack.Withheld && len(attack.Injections) > 0 {
@@ -301,10 +309,13 @@ func (c Conversation) Used() (u Used) {
 	return u
 }
 
+// eventServerExit is the kind of events about servers that ended.
+const eventServerExit = "server_exit"
+
 // Usual reports whether an event occurs in every trial: health checks of servers, and
 // servers that end when asked to.
 func Usual(e evidence.Event) bool {
-	return e.Kind == "health" || e.Kind == "server_exit" && e.Data["asked"] == true
+	return e.Kind == "health" || e.Kind == eventServerExit && e.Data["asked"] == true
 }
 
 // StateOfEvent returns the state of an event: [Plain] if it is expected, otherwise [Doubtful] or, if it can
@@ -325,7 +336,7 @@ func StateOfEvent(e evidence.Event) State {
 		return Plain
 	}
 	switch e.Kind {
-	case EventCommand, evidence.EventCanary, "miss", "oom", "pids", "disk", "limit", "gap", "container_exit", "service_exit", "server_exit":
+	case EventCommand, evidence.EventCanary, "miss", "oom", "pids", "disk", "limit", "gap", "container_exit", "service_exit", eventServerExit:
 		return Bad
 	}
 	return Doubtful
