@@ -18,8 +18,8 @@ func TestOverviewOfEverything(t *testing.T) {
 	page := parse(t, Overview(run, Links{InFile: true}))
 	for what, want := range map[string]string{
 		".run-verdict .word": "incomplete",
-		".run-verdict .said": "The run ended early: 5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which says nothing about the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent error. Of 5 trials under attack the attack succeeded in 1 and was resisted in 4. The task itself passed in 5 of 5. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
-		".run-verdict ul":    "13 pass 7 fail 3 timeout 1 agent error 1 infra 5 no outcome",
+		".run-verdict .said": "The run ended early: 5 of 30 trials have no outcome. 1 of 25 trials could not be completed, which says nothing about the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent error. Of 5 trials under attack the attack succeeded in 1 and was resisted in 4. The task itself passed in 5 of 5. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
+		".run-verdict ul":    "13 pass 7 fail 3 timeout 1 agent error 1 incomplete 5 no outcome",
 	} {
 		if got := page.text(what); got != want {
 			t.Errorf("%s: %q, want %q", what, got, want)
@@ -37,8 +37,8 @@ func TestOverviewOfEverything(t *testing.T) {
 		t.Errorf("failures:\n%s", strings.Join(failures, "\n"))
 	}
 	infra := page.all("ul.reasons")[1].texts("li")
-	if len(infra) != 2 || !strings.Contains(infra[0], "attempt 1, infra (server): MCP server inventory did not come up: it exited with code 127attempt 2, infra (server)") ||
-		infra[1] != "pass Without its server #2 attempt 1, infra (engine): the engine went away" {
+	if len(infra) != 2 || !strings.Contains(infra[0], "attempt 1, incomplete (server): MCP server inventory did not come up: it exited with code 127attempt 2, incomplete (server)") ||
+		infra[1] != "pass Without its server #2 attempt 1, incomplete (engine): the engine went away" {
 		t.Errorf("infra:\n%s", strings.Join(infra, "\n"))
 	}
 	if absent := page.all("ul.reasons")[2].texts("li"); len(absent) != 2 || !strings.Contains(absent[0], "slow #4–5") {
@@ -58,7 +58,7 @@ func TestTaskRows(t *testing.T) {
 		text := row.flat()
 		want := []string{
 			"pass", "2 fail, 1 agent crashed", "fail", "attack succeeded", "timeout, 2 with no outcome",
-			"infra (server), 3 with no outcome, after 2 infra",
+			"incomplete (server), 3 with no outcome, after 2 incomplete",
 		}[i]
 		if ended := strings.Join(row.texts(".badge"), ", "); ended != want {
 			t.Errorf("%s: %s, want %s", task.TestID, ended, want)
@@ -104,7 +104,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"passed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassPass) }, view.Passed, "The only trial of 1 task passed.", "PASSED: 1 of 1 trial passed (1 task)"},
 		{"failed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassTimeout) }, view.Failed, "1 trial did not pass: 1 timeout.", "FAILED: 1 of 1 trial did not pass (1 task failed)"},
-		{"infra", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassInfra) }, view.Incomplete, "1 trial ended as infra, which says nothing about the agent.", "INCOMPLETE: 1 trial ended as infra"},
+		{"infra", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassInfra) }, view.Incomplete, "1 trial could not be completed, which says nothing about the agent.", "INCOMPLETE: 1 trial could not be completed"},
 		{"a server exits", func(s *sampler, r *view.Run) {
 			r.Planned = 2
 			s.trial("a", 1, evidence.ClassServerError)

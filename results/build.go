@@ -27,7 +27,7 @@ type taken struct {
 	listed  map[string][]tool // likewise
 	answers answerTimes       // of models
 
-	failedServer string // that exited before it answered; empty for none
+	failedServer string // that crashed; empty for none
 }
 
 // NewBuilder returns a builder for a run without trials.

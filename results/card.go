@@ -15,7 +15,7 @@ import (
 type ServerCard struct {
 	Name   string `json:"name"`
 	Trials int    `json:"trials"` // that had it
-	// Failed counts trials that could not be made because it exited before it answered.
+	// Failed counts trials that it ended by its crash.
 	Failed int `json:"failed_to_start,omitempty"`
 	Tally
 	TimedCalls       int           `json:"timed_calls"` // answered, or timed out

@@ -245,7 +245,7 @@ func TestServerError(t *testing.T) {
 		t.Errorf("counted %+v", c)
 	}
 	var table bytes.Buffer
-	if err := terminal.Run(&table, r, 0); err != nil || !strings.Contains(table.String(), "server stock: exited before it answered in 1 trial") {
+	if err := terminal.Run(&table, r, 0); err != nil || !strings.Contains(table.String(), "server stock: its crash ended 1 trial") {
 		t.Errorf("%s, %v", table.String(), err)
 	}
 }

@@ -64,10 +64,10 @@ func TestFaults_KilledFromOutside(t *testing.T) {
 	if err != nil || earlier.Class != evidence.ClassInfra || earlier.AgentStart.IsZero() {
 		t.Errorf("the first attempt is kept as %+v, %v", earlier, err)
 	}
-	if !strings.Contains(c.stdout.String(), "x/1 pass after 1 attempt that ended as infra: killed: the ") {
+	if !strings.Contains(c.stdout.String(), "x/1 pass after 1 attempt that ended as incomplete: killed: the ") {
 		t.Errorf("stdout: %s", c.stdout.String())
 	}
-	if !regexp.MustCompile(`(?m)^infra \(killed\) +x/1 .*; trying again$`).MatchString(c.stderr.String()) {
+	if !regexp.MustCompile(`(?m)^incomplete \(killed\) +x/1 .*; trying again$`).MatchString(c.stderr.String()) {
 		t.Errorf("stderr: %s", c.stderr.String())
 	}
 	before := p.read("run", "results.json")
@@ -89,7 +89,7 @@ func TestNoRetries(t *testing.T) {
 	if run := p.runOf("x"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonKilled || p.exists("run", "trials", "x", "1", "attempts") {
 		t.Errorf("%s (%s): %s", run.Outcome, run.Reason, run.Message)
 	}
-	if !strings.Contains(c.stdout.String(), "x/1 infra (killed): ") {
+	if !strings.Contains(c.stdout.String(), "x/1 incomplete (killed): ") {
 		t.Errorf("stdout: %s", c.stdout.String())
 	}
 }

@@ -167,7 +167,7 @@ script:
 	if c := run("honest", exitOK, "run", "--isolate", "--pins", "fail", "eval.yaml"); strings.Contains(c.stdout.String(), says) {
 		t.Errorf("as pinned: %s", &c.stdout)
 	}
-	if c := run("poisoned", exitInfra, "run", "--isolate", "--pins", "fail", "eval.yaml"); !strings.Contains(c.stdout.String(), "infra (pin)") {
+	if c := run("poisoned", exitInfra, "run", "--isolate", "--pins", "fail", "eval.yaml"); !strings.Contains(c.stdout.String(), "incomplete (pin)") {
 		t.Errorf("another: %s", &c.stdout)
 	}
 	if c := run("", exitOK, "export", "latest", "--format", "sarif"); !regexp.MustCompile(`"ruleId": "pin",\s+"level": "error",\s+"message": \{\s+"text": "server \\"it\\": differs from its pin, by what it listed for the runner's probe: .*tool \\"add\\" removed`).MatchString(c.stdout.String()) {

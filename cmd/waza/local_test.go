@@ -300,7 +300,7 @@ tasks: [task.yaml]
 	if run.Outcome != evidence.ClassServerError || run.Attempts != 1 || !strings.Contains(run.Message, "no license") {
 		t.Errorf("%+v", run)
 	}
-	if said := c.stdout.String(); !strings.Contains(said, "server stock: exited before it answered in 1 trial") {
+	if said := c.stdout.String(); !strings.Contains(said, "server stock: its crash ended 1 trial") {
 		t.Errorf("%s", said)
 	}
 }

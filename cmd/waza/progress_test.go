@@ -140,7 +140,7 @@ func TestLogOfCI(t *testing.T) {
 			p.update(over("price", 2, evidence.ClassInfra, "no engine"))
 			synctest.Wait()
 			p.close()
-			want := "infra       price/2  0ms\n"
+			want := "incomplete  price/2  0ms\n"
 			if l == normal {
 				want = "pass        price/1  0ms\n" +
 					"at work after 1m50s: price/2 (starting, 60s); 1 of 4 done\n" +

@@ -198,7 +198,7 @@ func TestEnded(t *testing.T) {
 	u.Result.Verdicts.Verdicts = nil
 	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
 	u.Result.Verdicts.Message = strings.Repeat("m", 10_000)
-	if got := liveview.Ended(u, true, coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; trying again") {
+	if got := liveview.Ended(u, true, coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33mincomplete (server)\x1b[0m") || !strings.HasSuffix(got, "…; trying again") {
 		t.Errorf("%q", got)
 	}
 }

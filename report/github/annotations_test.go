@@ -28,7 +28,7 @@ func TestAnnotations(t *testing.T) {
 	err := github.WriteAnnotations(&out, github.Annotations(run, map[string]github.Place{"price": {File: "a,b:c/price.yaml", Line: 3}, "mail": {File: "mail.yaml"}}))
 	want := `::error title=bait%3A attack succeeded::send the key: It sent it.
 ::error file=a%2Cb%3Ac/price.yaml,line=3,title=price%3A fail in 2 of 3 trials::said: no 5
-::warning file=mail.yaml,line=1,title=mail%3A infra::100%25
+::warning file=mail.yaml,line=1,title=mail%3A incomplete::100%25
 `
 	if diff := cmp.Diff(want, out.String()); err != nil || diff != "" {
 		t.Error(err, diff)

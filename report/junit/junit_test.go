@@ -169,7 +169,7 @@ func TestOutcomes(t *testing.T) {
 	if !strings.Contains(s.Cases[1].Failure.Text, "#1 fail\nprice: the answer lacks \"12 €\"\nit says <none> & \\u{1B}[31mno more\\u{202E}\n") {
 		t.Errorf("the failure says %q", s.Cases[1].Failure.Text)
 	}
-	if want := "1-price #2, attempt 1: infra (server): server \"stock\" did not come up\n"; s.Out != want {
+	if want := "1-price #2, attempt 1: incomplete (server): server \"stock\" did not come up\n"; s.Out != want {
 		t.Errorf("system-out: %q, want %q", s.Out, want)
 	}
 }

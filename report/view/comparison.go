@@ -202,7 +202,7 @@ type ComparedRun struct {
 // notesOn returns the notes on a run that is compared with the first.
 func notesOn(r, first results.ComparedRun) (all []Note) {
 	if r.Infra > 0 {
-		all = append(all, Note{What: text.Count(r.Infra, "trial") + " ended as infra, by the crash of a server or at a cassette miss, which says nothing about the agent"})
+		all = append(all, Note{What: text.Count(r.Infra, "trial") + " could not be completed, or ended by the crash of a server or at a cassette miss, which says nothing about the agent"})
 	}
 	if r.Error != "" {
 		return append(all, Note{Which: []string{r.Error}})

@@ -22,14 +22,14 @@ func TestEnds(t *testing.T) {
 	attacked.Attack = &results.Attack{Result: evidence.AttackSucceeded}
 	both.Attack = attacked.Attack
 	for want, runs := range map[string][]results.RunResult{
-		"no outcome":                        nil,
-		"pass":                              {pass, pass, pass},
-		"pass, 2 with no outcome":           {pass},
-		"fail":                              {fail, pass, fail},
-		"attack succeeded":                  {pass, attacked, pass},
-		"fail, attack succeeded":            {pass, both, fail},
-		"pass, after 2 fail, after 1 infra": {pass, ended(evidence.ClassPass, "", evidence.ClassInfra, evidence.ClassFail, evidence.ClassFail), pass},
-		"1 fail, 1 agent out of memory, 1 infra (engine)": {
+		"no outcome":                             nil,
+		"pass":                                   {pass, pass, pass},
+		"pass, 2 with no outcome":                {pass},
+		"fail":                                   {fail, pass, fail},
+		"attack succeeded":                       {pass, attacked, pass},
+		"fail, attack succeeded":                 {pass, both, fail},
+		"pass, after 2 fail, after 1 incomplete": {pass, ended(evidence.ClassPass, "", evidence.ClassInfra, evidence.ClassFail, evidence.ClassFail), pass},
+		"1 fail, 1 agent out of memory, 1 incomplete (engine)": {
 			ended(evidence.ClassInfra, evidence.ReasonEngine), ended(evidence.ClassAgentError, evidence.ReasonOOM), fail,
 		},
 	} {
@@ -107,11 +107,11 @@ func TestAttemptsLine(t *testing.T) {
 	line := func() string {
 		return TaskOf(results.Task{TestID: "price", Runs: []results.RunResult{r}}, 1).Trials[0].AttemptsLine()
 	}
-	if got, want := line(), "price/1 infra after 2 attempts that ended as infra: for the same reason"; got != want {
+	if got, want := line(), "price/1 incomplete after 2 attempts that ended as incomplete: for the same reason"; got != want {
 		t.Errorf("%q", got)
 	}
 	r.Outcome, r.Reason, r.Message = evidence.ClassPass, "", ""
-	if got, want := line(), "price/1 pass after 2 attempts that ended as infra: sandbox: no engine"; got != want {
+	if got, want := line(), "price/1 pass after 2 attempts that ended as incomplete: sandbox: no engine"; got != want {
 		t.Errorf("%q", got)
 	}
 }
@@ -120,10 +120,10 @@ func TestAttemptsLine(t *testing.T) {
 func TestBriefEnds(t *testing.T) {
 	t.Parallel()
 	for want, outcomes := range map[string]map[evidence.Class]int{
-		"":                       nil,
-		"2 server crashed":       {evidence.ClassServerError: 2},
-		"1 of 4 passed, 2 infra": {evidence.ClassPass: 1, evidence.ClassFail: 2, evidence.ClassTimeout: 1, evidence.ClassInfra: 2},
-		"1,000 of 1,000 passed":  {evidence.ClassPass: 1000},
+		"":                            nil,
+		"2 server crashed":            {evidence.ClassServerError: 2},
+		"1 of 4 passed, 2 incomplete": {evidence.ClassPass: 1, evidence.ClassFail: 2, evidence.ClassTimeout: 1, evidence.ClassInfra: 2},
+		"1,000 of 1,000 passed":       {evidence.ClassPass: 1000},
 	} {
 		var got []string
 		for _, e := range BriefEndsOf(outcomes) {

@@ -197,7 +197,8 @@ func (r Run) MissingSentences() (said []string) {
 		said = append(said, missing)
 	}
 	if infra > 0 {
-		said = append(said, ofTrials(infra, r.Trials(), "ended as infra, which says nothing about the agent", "ended as infra, which says nothing about the agent")+".")
+		ended := ended(evidence.ClassInfra) + ", which says nothing about the agent"
+		said = append(said, ofTrials(infra, r.Trials(), ended, ended)+".")
 	}
 	if len(said) == 0 {
 		said = append(said, "There is no trial.")
@@ -248,7 +249,7 @@ func ended(class evidence.Class) string {
 	case evidence.ClassMiss:
 		return "ended at a cassette miss"
 	}
-	return "ended as " + Word(class)
+	return "could not be completed"
 }
 
 // TriggerSentence returns how the prompts of trigger_tests.yaml came out, which count through their

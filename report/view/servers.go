@@ -152,7 +152,9 @@ func ServerRemarks(s results.ServerCard) (all []Note) {
 			all = append(all, Note{What: did + " in " + text.Count(trials, "trial")})
 		}
 	}
-	in(s.Failed, "exited before it answered")
+	if s.Failed > 0 {
+		all = append(all, Note{What: "its crash ended " + text.Count(s.Failed, "trial")})
+	}
 	if n := s.Outcomes[evidence.OutcomeTimeout] + s.Outcomes[evidence.OutcomeAbandoned]; n > 0 {
 		all = append(all, Note{What: text.Count(n, "call") + " not answered"})
 	}

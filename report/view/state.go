@@ -34,6 +34,8 @@ func Word[T ~string](outcome T) string {
 		return "not judged"
 	case evidence.ClassServerError:
 		return "server crashed"
+	case evidence.ClassInfra:
+		return Incomplete
 	case evidence.ClassMiss:
 		return "cassette miss"
 	}
