@@ -32,10 +32,15 @@ import (
 var (
 	// errNoEngine means that no Docker engine was found.
 	errNoEngine = errors.New("no Docker engine answers")
+	// errEngineClosed means that this user may not connect to a Docker engine.
+	errEngineClosed = errors.New("you may not connect to the Docker engine")
 	// errEngineSilent means that a Docker engine does not answer in time. A stopped engine
 	// would refuse the connection immediately.
 	errEngineSilent = errors.New("the Docker engine is busy or stuck")
 )
+
+// joinGroup says how to be allowed to connect to an engine.
+const joinGroup = "have root run usermod -aG docker USER and log in again, or use a rootless engine of your own"
 
 const (
 	// minAPI is the API of Engine 20.10. Older engines lack options that isolation requires.
@@ -86,6 +91,8 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	switch api := c.ClientVersion(); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", errEngineSilent, c.DaemonHost(), dialTimeout)
+	case err != nil && strings.Contains(err.Error(), "permission denied while trying to connect"):
+		err = fmt.Errorf("%w at %s: %s", errEngineClosed, c.DaemonHost(), joinGroup)
 	case err != nil:
 		cause, instead := "", ""
 		if found := podmanSocket(); found != "" {

@@ -56,6 +56,9 @@ func Examine(ctx context.Context) Checks {
 		none.Fail("engine", fmt.Sprintf("none answers at %s, found %s", at.host, at.how),
 			mend)
 		return none
+	case errors.Is(err, errEngineClosed):
+		none.Fail("engine", fmt.Sprintf("you may not connect to the one at %s, found %s", at.host, at.how), "H"+joinGroup[1:]+".")
+		return none
 	case errors.Is(err, errEngineSilent):
 		none.Fail("engine", fmt.Sprintf("the one at %s, found %s, is busy or stuck: no answer within %s", at.host, at.how, dialTimeout),
 			"Try again when the machine has less to do, or restart Docker.")
