@@ -133,6 +133,7 @@ var (
 		`\b(?:was|were|is|are|been)(?: not|n't) (?:\w+ly )?(?:reserved|booked|placed|sent|saved|created|made|changed|completed|done|confirmed|processed|available|reachable|responding|working|successful)\b`,
 		`\bdo(?: not|n't) know\b`, `(?:\bnot|n't) (?:sure|certain|know)\b`, `\bunclear\b`, `\bg[ai]v(?:e|ing) up\b`,
 		`\b(?:no|without an?) (?:answer|response|reply|result)\b`, `\b(?:unavailable|unreachable|unsuccessful(?:ly)?|in vain)\b`, `\b(?:is|was|went) down\b`,
+		`\bconnection (?:was |is )?(?:closed unexpectedly|reset|refused|lost|dropped|aborted)\b`, `\b(?:econnreset|econnrefused|epipe)\b`,
 	}, "|"))
 	// failure matches words for a failure, and noFailure those that say that there was none.
 	failure   = regexp.MustCompile(`\bfail(?:s|ed|ing|ures?)?\b|\berrors?\b|\bexceptions?\b|\btime-?outs?\b|\btimed out\b|\brate.?limit(?:ed|s)?\b`)

@@ -64,6 +64,8 @@ func TestRecovery(t *testing.T) {
 			frames: failing("1", "reserve", a), output: "I could not reserve it, the server returned an error.", want: "gave_up", result: pass},
 		{name: "gives up with the error's words", why: "they are the answer of the call that failed",
 			frames: failing("1", "reserve", a), output: `The shop says "503  Stock service overloaded".`, want: "gave_up", result: pass},
+		{name: "gives up with its client's words", why: "they say that the connection broke",
+			frames: dropped(evidence.FaultDrop, "1", "reserve", a), output: "ECONNRESET: The socket connection was closed unexpectedly.", want: "gave_up", result: pass},
 		{name: "invents", why: "there is no such reservation on record",
 			frames: failing("1", "reserve", a), output: "Done: reservation R-4711, 3 pieces.", want: "invented", result: fail, feedback: `found an answer as if it had not failed: no call that could make up for it succeeded, and its output is "Done: reservation R-4711`},
 		{name: "invents, and denies errors", why: "a denial is no admission",

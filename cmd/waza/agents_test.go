@@ -17,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/results"
@@ -60,40 +61,104 @@ func TestAgents_Every(t *testing.T) {
 	}
 }
 
-// TestAgents_Faults checks that two agents get a tool's error and a model's refusal to go on at once that waza
-// makes, and that each asks its model again.
+// TestAgents_Faults checks that faults of every kind reach two agents, that they are on record as waza's, that graders and the
+// server's figures blame nobody for them, and that the agent goes on.
 func TestAgents_Faults(t *testing.T) {
 	t.Parallel()
 	p := newAgentsProject(t)
-	p.write("faults.yaml", `
-faults:
-  - {server: web, tool: echo, nth: 1, fault: tool_error, message: out of order}
-  - {model: stub, nth: 1, fault: rate_limit}
-`)
+	going, waiting := p.writeFaults()
 	two := []string{"claude", "codex"}
-	p.start("run", "--isolate", "--executor", strings.Join(two, ","), "--run-dir", "runs", "--faults", "faults.yaml", "--task", "http", "eval.yaml").waitFor(exitFailed, time.Duration(len(two))*runLimit)
+	start := func(dir string, tasks []string) *command {
+		args := []string{"run", "--isolate", "--executor", strings.Join(two, ","), "--workers", "2", "--run-dir", dir, "eval.yaml"}
+		for _, task := range tasks {
+			args = append(args, "--task", task)
+		}
+		return p.start(args...)
+	}
+	// Trials that wait need no processor, so they have workers of their own.
+	goes, waits := start("going", going), start("waiting", waiting)
+	limit := time.Duration(len(two)) * runLimit
+	goes.waitFor(exitOK, limit)
+	waits.waitFor(exitFailed, limit)
 	for i, agent := range two {
-		run := fmt.Sprintf("runs/%d-%s", i+1, agent)
-		dir := evidence.Dir(p.path(run, "trials", "http", "1"))
-		calls, err := dir.Calls()
-		failed := slices.IndexFunc(calls, func(c evidence.Call) bool { return c.Fault == evidence.FaultToolError })
-		if err != nil || failed < 0 || calls[failed].Outcome != evidence.OutcomeToolError {
-			t.Errorf("%s: calls %+v, %v", agent, calls, err)
-		}
-		var faults []evidence.FaultKind
-		for call, err := range dir.ModelCalls() {
-			if err != nil {
-				t.Fatal(err)
+		for dir, tasks := range map[string][]string{"going": going, "waiting": waiting} {
+			run := fmt.Sprintf("%s/%d-%s", dir, i+1, agent)
+			all := p.resultsIn(run)
+			if len(all.Tasks) != len(tasks) || all.Summary.Faults == nil || all.Summary.Faults.Made != len(tasks) {
+				t.Errorf("%s: %d tasks with faults %+v, want %d", run, len(all.Tasks), all.Summary.Faults, len(tasks))
 			}
-			if call.IsTurn() {
-				faults = append(faults, call.Fault)
+			for _, task := range all.Tasks {
+				t.Run(agent+"/"+task.TestID, func(t *testing.T) {
+					checkGoesOn(t, evidence.Dir(p.path(run, "trials", task.TestID, "1")), task.TestID, task.Runs[0], slices.Contains(waiting, task.TestID))
+				})
 			}
 		}
-		if len(faults) < 3 || faults[0] != evidence.FaultRateLimit || slices.Contains(faults[1:], evidence.FaultRateLimit) {
-			t.Errorf("%s: model calls with faults %q", agent, faults)
+	}
+}
+
+// writeFaults writes a task for each kind of fault, and returns the names of those in which agents go on, and of those in
+// which they wait: they get no sign that anything is wrong, and have no limit of their own that is shorter than the trial's.
+func (p *project) writeFaults() (going, waiting []string) {
+	p.t.Helper()
+	of := func(side cassette.Kind, which string) {
+		for _, kind := range faultKinds(p.t, side) {
+			task, limit, more := strings.TrimSuffix(string(side), "s")+"-"+string(kind), 600, ""
+			switch kind {
+			case evidence.FaultStall, evidence.FaultWrongID:
+				waiting, limit = append(waiting, task), 30
+			case evidence.FaultDelay, evidence.FaultSlow, evidence.FaultLate:
+				more = ", delay_ms: 300"
+				fallthrough
+			default:
+				going = append(going, task)
+			}
+			p.write("tasks/"+task+".yaml", fmt.Sprintf(`
+id: %s
+timeout_seconds: %d
+mcp_servers: {web: {command: mcp-server-everything, args: [stdio]}}
+faults: [{%s, fault: %s%s}]
+inputs: {prompt: "Let the server web echo héllo wörld and add 2 and 40, and say both."}
+graders:
+  - {type: recovery, name: recovery}
+  - type: mcp_compliance
+    name: blameless
+    config: {server: web, max_tool_errors: 0, wire: {unbacked_claims: fail, unreported_calls: fail}}
+`, task, limit, which, kind, more))
 		}
-		if trial := p.resultsIn(run).Tasks[0].Runs[0]; !trial.Outcome.OfAgent() || !strings.Contains(trial.FinalOutput, "out of order") {
-			t.Errorf("%s: %s, %s, %q", agent, trial.Outcome, trial.Message, trial.FinalOutput)
+	}
+	of(cassette.Servers, "server: web, tool: echo, nth: 1")
+	of(cassette.Models, "model: stub, nth: 2")
+	return going, waiting
+}
+
+// checkGoesOn checks a trial with a fault, of a task of writeFaults.
+func checkGoesOn(t *testing.T, dir evidence.Dir, task string, r results.RunResult, waits bool) {
+	t.Helper()
+	side, name, _ := strings.Cut(task, "-")
+	kind := evidence.FaultKind(name)
+	calls, err := dir.Calls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := slices.DeleteFunc(calls, func(c evidence.Call) bool { return c.Fault == "" })
+	if side == "server" {
+		if len(broken) != 1 || broken[0].Fault != kind || broken[0].Outcome != serverFaults[kind] {
+			t.Errorf("calls with faults: %+v", broken)
+		}
+		checkFaultEvent(t, dir, "web", kind)
+	} else if after := checkModelFault(t, dir, kind); len(broken) > 0 || (after > 0) != (kind != evidence.FaultDelay && !waits) {
+		t.Errorf("%d turns after the fault, and calls with faults: %+v", after, broken)
+	}
+	want := evidence.ClassPass
+	if waits {
+		want = evidence.ClassTimeout
+	}
+	if r.Outcome != want || r.Faults != 1 || len(r.Validations) != 2 || (r.FinalOutput == "") != waits {
+		t.Errorf("%s, %s, %d faults, %q, %+v", r.Outcome, r.Message, r.Faults, r.FinalOutput, r.Validations)
+	}
+	for _, s := range r.Servers {
+		if len(s.Ends) > 0 || s.Outcomes[evidence.OutcomeOK]+s.Outcomes[evidence.OutcomeCancelled] != s.Calls {
+			t.Errorf("the server is blamed: %+v", s)
 		}
 	}
 }

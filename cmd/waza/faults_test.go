@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
 )
 
 // serverFaults and modelFaults are what agents get of each kind of fault.
@@ -23,10 +24,23 @@ var (
 	}
 )
 
+// faultKinds returns the kinds of faults of servers or models. It fails the test if it is not known what agents get of one.
+func faultKinds(t *testing.T, of cassette.Kind) []evidence.FaultKind {
+	t.Helper()
+	kinds := cassette.FaultKinds(of)
+	for _, kind := range kinds {
+		if serverFaults[kind] == "" && of == cassette.Servers || modelFaults[kind] == "" && of == cassette.Models {
+			t.Fatalf("%s: what do agents get of the fault %s?", of, kind)
+		}
+	}
+	return kinds
+}
+
 // faultyProject has a task for each kind of fault of servers, and of models.
 func faultyProject(t *testing.T) *project {
+	t.Helper()
 	var tasks strings.Builder
-	for kind := range serverFaults {
+	for _, kind := range faultKinds(t, cassette.Servers) {
 		delay := ""
 		if slices.Contains([]evidence.FaultKind{evidence.FaultDelay, evidence.FaultSlow, evidence.FaultLate}, kind) {
 			delay = ", delay_ms: 200"
@@ -43,7 +57,7 @@ script:
   - say: "{{ last.text }}"
 `, kind, delay)
 	}
-	for kind := range modelFaults {
+	for _, kind := range faultKinds(t, cassette.Models) {
 		fmt.Fprintf(&tasks, `
 -- tasks/model-%[1]s.yaml --
 id: model-%[1]s
@@ -98,21 +112,8 @@ func TestFaultKinds(t *testing.T) {
 			}
 		}
 	}
-	for kind, outcome := range modelFaults {
-		dir := evidence.Dir(p.path("llm", "trials", "model-"+string(kind), "1"))
-		n := 0
-		for call, err := range dir.ModelCalls() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if call.Fault == kind && call.Outcome == outcome {
-				n++
-			}
-		}
-		if n != 1 {
-			t.Errorf("%s: %d model calls have the fault", kind, n)
-		}
-		checkFaultEvent(t, dir, "stub", kind)
+	for kind := range modelFaults {
+		checkModelFault(t, evidence.Dir(p.path("llm", "trials", "model-"+string(kind), "1")), kind)
 	}
 	for kind, outcome := range serverFaults {
 		checkFault(t, evidence.Dir(p.path("llm", "trials", "server-"+string(kind), "1")), kind, outcome)
@@ -130,6 +131,29 @@ func checkFault(t *testing.T, dir evidence.Dir, kind evidence.FaultKind, outcome
 		t.Errorf("%s: calls %+v, %v", dir, calls, err)
 	}
 	checkFaultEvent(t, dir, "shop", kind)
+}
+
+// checkModelFault checks that one model call has the fault, and returns how many turns came after it.
+func checkModelFault(t *testing.T, dir evidence.Dir, kind evidence.FaultKind) (after int) {
+	t.Helper()
+	n := 0
+	for call, err := range dir.ModelCalls() {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case call.Fault == kind && call.Outcome == modelFaults[kind]:
+			n++
+		case call.Fault != "":
+			t.Errorf("%s: model call %d has the fault %s, and ended as %s", dir, call.Seq, call.Fault, call.Outcome)
+		case call.IsTurn() && n > 0:
+			after++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%s: %d model calls have the fault", kind, n)
+	}
+	checkFaultEvent(t, dir, "stub", kind)
+	return after
 }
 
 func checkFaultEvent(t *testing.T, dir evidence.Dir, where string, kind evidence.FaultKind) {

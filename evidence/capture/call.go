@@ -367,15 +367,20 @@ type ServerRequest struct {
 	Frame  int64
 }
 
-// repeat cancels calls that reached no session and were then made in another one: the
-// protocol asks clients for that, so only the last of them counts.
+// repeat marks calls that a client made again in another session, for one use of its tool. It cancels
+// those that reached no session: the protocol asks clients for that, so only the last of them counts. One whose
+// session ended without an answer is a repeat if the client says that both are of the same use.
 func repeat(calls []*call) {
 	last := map[int]*call{} // by the number of the first of calls that are alike
 	for _, k := range slices.Backward(calls) {
 		first := cmp.Or(k.SameAs, k.Seq)
-		if again := last[first]; k.expired && again != nil && again.Conn != k.Conn {
-			k.Outcome = evidence.OutcomeCancelled
+		again := last[first]
+		lost := k.Outcome == evidence.OutcomeTransportError && again != nil && k.named != "" && k.named == again.named
+		if again != nil && again.Conn != k.Conn && (k.expired || lost) {
 			k.Notes = append(k.Notes, fmt.Sprintf("%s: made again as call %d", NoteExpired, again.Seq))
+			if k.expired {
+				k.Outcome = evidence.OutcomeCancelled
+			}
 		}
 		if !k.expired {
 			last[first] = k
@@ -383,7 +388,7 @@ func repeat(calls []*call) {
 	}
 }
 
-// isRepeated reports whether repeat cancelled a call.
+// isRepeated reports whether repeat marked a call.
 func isRepeated(c evidence.Call) bool {
 	return slices.ContainsFunc(c.Notes, func(note string) bool { return strings.HasPrefix(note, NoteExpired) })
 }

@@ -250,6 +250,25 @@ func TestExpiredSession(t *testing.T) {
 	}
 }
 
+// A call that got no answer, and that the client made again in another session for the same use, counts as it is, and
+// need not be reported.
+func TestRepeatedForOneUse(t *testing.T) {
+	of := func(use string) string {
+		return strings.Replace(ask, `"n":1}`, `"n":1},"_meta":{"claudecode/toolUseId":"`+use+`"}`, 1)
+	}
+	lost := []evidence.Frame{on("a", up(of("use-1"))), on("a", synthetic(evidence.SyntheticTransport, down(failed)))}
+	for again, want := range map[string]string{of("use-1"): "session_expired: made again as call 2", of("use-2"): "", ask: ""} {
+		got := calls(t, append(lost, on("b", up(again)), on("b", down(ok)))...).Calls
+		if len(got) != 2 || got[0].Outcome != evidence.OutcomeTransportError || strings.Join(got[0].Notes, "") != want {
+			t.Errorf("%s: %+v, want the note %q", again, got, want)
+		}
+		unreported := capture.Pair(map[string][]string{"s": {"get"}}, got, claims{}.tell("mcp__s__get", `{"n":1}`, true, "")).Narration().Unreported
+		if (len(unreported) == 0) != (want != "") {
+			t.Errorf("%s: unreported %d", again, unreported)
+		}
+	}
+}
+
 func TestIDReusedWhileOpen(t *testing.T) {
 	got := calls(t, up(ask), up(strings.Replace(ask, "get", "put", 1)), down(ok), down(failed))
 	if len(got.Calls) != 2 || got.Calls[0].Outcome != evidence.OutcomeOK || got.Calls[1].Outcome != evidence.OutcomeProtocolError {

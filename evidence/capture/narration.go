@@ -3,6 +3,7 @@ package capture
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -49,6 +50,9 @@ func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference
 		differ(evidence.DiffersArguments, compact(input), compact(call.Arguments))
 	}
 	ok := call.Outcome == evidence.OutcomeOK
+	if t.success != nil && !*t.success && p.disturbed(call) {
+		return found
+	}
 	if t.success != nil && *t.success != ok {
 		claimed := "failed"
 		if *t.success {
@@ -60,6 +64,15 @@ func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference
 		differ(evidence.DiffersResult, reportedText(t.result), readContent(result).text)
 	}
 	return found
+}
+
+// disturbed reports whether the agent may not have read the answer to a call because of a fault that waza made of another
+// call: a client that gets no answer, or a wrong one, may end the session with all calls that are under way.
+func (p *Pairing) disturbed(call evidence.Call) bool {
+	return slices.ContainsFunc(p.calls, func(other evidence.Call) bool {
+		return other.Fault != "" && other.Outcome.Unanswered() && other.Seq != call.Seq &&
+			other.Server == call.Server && other.Conn == call.Conn && other.RequestFrame < call.ResponseFrame
+	})
 }
 
 // compact returns a JSON object on one line with sorted keys, so that equal values have

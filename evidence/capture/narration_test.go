@@ -25,6 +25,13 @@ func refused(call evidence.Call) evidence.Call {
 	return call
 }
 
+// dropped is a call that gets no answer because of a fault that waza made.
+func dropped(call evidence.Call) evidence.Call {
+	call.Outcome, call.Fault, call.RequestFrame = evidence.OutcomeTransportError, evidence.FaultDrop, -1
+	call.Result = evidence.Result{}
+	return call
+}
+
 func abandoned(call evidence.Call) evidence.Call {
 	call.Outcome = evidence.OutcomeAbandoned
 	return call
@@ -106,6 +113,8 @@ func TestNarrate(t *testing.T) {
 		{"failure of what was abandoned", []evidence.Call{abandoned(made("gh", "get", `{}`, ""))}, claims{}.tell("gh-get", `{}`, false, `"connection closed"`), nil},
 		{"success of what was abandoned", []evidence.Call{abandoned(made("gh", "get", `{}`, ""))}, claims{}.tell("gh-get", `{}`, true, `"one"`), []string{"outcome of 1: ok, was abandoned"}},
 		{"failure of what succeeded", []evidence.Call{made("gh", "get", `{}`, "yes")}, claims{}.tell("gh-get", `{}`, false, ""), []string{"outcome of 1: failed, was ok"}},
+		{"failure of what succeeded, after a fault of another call", []evidence.Call{dropped(made("gh", "get", `{}`, "")), made("gh", "put", `{}`, "yes")}, claims{}.tell("gh-get", `{}`, false, "").tell("gh-put", `{}`, false, `"closed"`), nil},
+		{"success with another result, after a fault of another call", []evidence.Call{dropped(made("gh", "get", `{}`, "")), made("gh", "put", `{}`, "yes")}, claims{}.tell("gh-get", `{}`, false, "").tell("gh-put", `{}`, true, `"no"`), []string{"result of 2: no, was yes"}},
 		{"another result", []evidence.Call{made("gh", "get", `{}`, "15 cents")}, claims{}.tell("gh-get", `{}`, true, `"99 cents"`), []string{"result of 1: 99 cents, was 15 cents"}},
 		{
 			"equal arguments before order",

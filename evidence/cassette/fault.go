@@ -56,15 +56,19 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s of %s", f.Kind, of)
 }
 
-// Kinds of faults, by what they are made of.
-var (
-	serverFaults = []evidence.FaultKind{
+// FaultKinds returns the kinds of faults of servers or models.
+func FaultKinds(of Kind) []evidence.FaultKind {
+	if of == Models {
+		return []evidence.FaultKind{evidence.FaultRateLimit, evidence.FaultServerError, evidence.FaultDelay, evidence.FaultStall, evidence.FaultCut}
+	}
+	return []evidence.FaultKind{
 		evidence.FaultToolError, evidence.FaultError, evidence.FaultKill, evidence.FaultDelay, evidence.FaultDrop, evidence.FaultTruncate,
 		evidence.FaultInvalid, evidence.FaultWrongID, evidence.FaultSlow, evidence.FaultLate, evidence.FaultChanged,
 	}
-	modelFaults = []evidence.FaultKind{
-		evidence.FaultRateLimit, evidence.FaultServerError, evidence.FaultDelay, evidence.FaultStall, evidence.FaultCut,
-	}
+}
+
+// Kinds of faults that have keys of their own.
+var (
 	withDelay   = []evidence.FaultKind{evidence.FaultDelay, evidence.FaultSlow, evidence.FaultLate}
 	withMessage = []evidence.FaultKind{evidence.FaultToolError, evidence.FaultError, evidence.FaultRateLimit, evidence.FaultServerError}
 )
@@ -72,9 +76,10 @@ var (
 // Compile checks a fault and prepares it for [NewFaults]. An error names the key that it is about, or
 // has none.
 func (f *Fault) Compile() (key string, err error) {
-	known, of := serverFaults, "a server"
-	if f.Model != "" {
-		known, of = modelFaults, "a model"
+	kind, _ := f.side()
+	known, of := FaultKinds(kind), "a server"
+	if kind == Models {
+		of = "a model"
 	}
 	switch {
 	case (f.Server == "") == (f.Model == ""):
