@@ -84,8 +84,8 @@ func TestAgents_Faults(t *testing.T) {
 		for dir, tasks := range map[string][]string{"going": going, "waiting": waiting} {
 			run := fmt.Sprintf("%s/%d-%s", dir, i+1, agent)
 			all := p.resultsIn(run)
-			if len(all.Tasks) != len(tasks) || all.Summary.Faults == nil || all.Summary.Faults.Made != len(tasks) {
-				t.Errorf("%s: %d tasks with faults %+v, want %d", run, len(all.Tasks), all.Summary.Faults, len(tasks))
+			if len(all.Tasks) != len(tasks) {
+				t.Errorf("%s: %d tasks, want %d", run, len(all.Tasks), len(tasks))
 			}
 			for _, task := range all.Tasks {
 				t.Run(agent+"/"+task.TestID, func(t *testing.T) {
@@ -142,8 +142,13 @@ func checkGoesOn(t *testing.T, dir evidence.Dir, task string, r results.RunResul
 	}
 	broken := slices.DeleteFunc(calls, func(c evidence.Call) bool { return c.Fault == "" })
 	if side == "server" {
-		if len(broken) != 1 || broken[0].Fault != kind || broken[0].Outcome != serverFaults[kind] {
-			t.Errorf("calls with faults: %+v", broken)
+		if len(broken) == 0 || len(broken) > 1 && kind != evidence.FaultKill { // which the parallel call may have too
+			t.Errorf("%d calls have the fault", len(broken))
+		}
+		for _, call := range broken {
+			if call.Fault != kind || call.Outcome != serverFaults[kind] {
+				t.Errorf("%s has the fault %s, and ended as %s", call.Tool, call.Fault, call.Outcome)
+			}
 		}
 		checkFaultEvent(t, dir, "web", kind)
 	} else if after := checkModelFault(t, dir, kind); len(broken) > 0 || (after > 0) != (kind != evidence.FaultDelay && !waits) {
@@ -153,7 +158,7 @@ func checkGoesOn(t *testing.T, dir evidence.Dir, task string, r results.RunResul
 	if waits {
 		want = evidence.ClassTimeout
 	}
-	if r.Outcome != want || r.Faults != 1 || len(r.Validations) != 2 || (r.FinalOutput == "") != waits {
+	if r.Outcome != want || r.Faults != max(1, len(broken)) || len(r.Validations) != 2 || (r.FinalOutput == "") != waits {
 		t.Errorf("%s, %s, %d faults, %q, %+v", r.Outcome, r.Message, r.Faults, r.FinalOutput, r.Validations)
 	}
 	for _, s := range r.Servers {

@@ -104,7 +104,7 @@ func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 		k.wrong(f, m.Odd)
 	}
 	k.ResponseFrame, k.Result, k.Error = f.Seq, f.Result(m.Result), bytes.Clone(m.Error)
-	k.ResultMarks = secret.Names(f.Spans)
+	k.ResultMarks, k.Fault = secret.Names(f.Spans), cmp.Or(k.Fault, f.Fault)
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)

@@ -197,6 +197,40 @@ func messageOf(body string) string {
 	return strings.Join(data, "\n")
 }
 
+// A session that a fault kills takes its other calls along, which have the fault too.
+func TestFaultKillsSession(t *testing.T) {
+	t.Parallel()
+	server := proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}}
+	server.Fault = func(params json.RawMessage) *cassette.Fault {
+		if jsontext.Text(jsontext.Member(params, "name")) == "slow" {
+			return nil
+		}
+		return &cassette.Fault{Server: "s", Kind: evidence.FaultKill}
+	}
+	b := newBench(t, quick(), server)
+	session := b.open()
+	other := make(chan string)
+	go func() {
+		other <- b.post(session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"slow"}}`).body
+	}()
+	b.rec.wait(t, "the other call", func(frames []evidence.Frame, _ []evidence.Event) bool {
+		return slices.ContainsFunc(frames, func(f evidence.Frame) bool { return strings.Contains(string(f.Raw), "slow") })
+	})
+	got := b.post(session, calling("read")).body
+	if also := <-other; !strings.Contains(got, "was ended by SIGKILL") || !strings.Contains(also, "was ended by") {
+		t.Errorf("the agent got %s and %s", got, also)
+	}
+	result, err := capture.Calls(b.rec.sequence())
+	if err != nil || len(result.Calls) != 2 {
+		t.Fatalf("calls %+v, %v", result.Calls, err)
+	}
+	for _, call := range result.Calls {
+		if call.Fault != evidence.FaultKill || call.Outcome != evidence.OutcomeTransportError {
+			t.Errorf("call of %s has fault %q and outcome %s", call.Tool, call.Fault, call.Outcome)
+		}
+	}
+}
+
 // An agent that leaves before a late answer has abandoned the call, and a hidden tool has no fault.
 func TestFaultLeft(t *testing.T) {
 	t.Parallel()

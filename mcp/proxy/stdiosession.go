@@ -280,7 +280,11 @@ func (s *stdioSession) answerRest(ex *exchange, why evidence.Synthetic, code int
 // answer sends ex an error from the proxy itself, and records it as synthetic.
 func (s *stdioSession) answer(ex *exchange, id jsonrpc.ID, why evidence.Synthetic, code int, text string, last bool) {
 	raw := errorResponse(id.Raw, code, text)
-	s.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
+	frame := evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why}
+	if s.killed {
+		frame.Fault = evidence.FaultKill
+	}
+	s.record(frame)
 	s.deliver(ex, item{raw: raw, last: last, failed: true})
 }
 
