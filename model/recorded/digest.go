@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -69,8 +70,8 @@ func normal(body []byte) map[string]any {
 	return object
 }
 
-// steady returns v with what varies in its strings replaced, and without marks of what to cache, which no
-// model sees. Other keys stay.
+// steady returns v with what varies in its strings replaced, the results of parallel calls in one order, and
+// without marks of what to cache, which no model sees. Other keys stay.
 func steady(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -86,10 +87,45 @@ func steady(v any) any {
 		for i, item := range v {
 			v[i] = steady(item)
 		}
+		sortResults(v)
 	case string:
 		return steadyText(v)
 	}
 	return v
+}
+
+// sortResults sorts each series of tools' results in a list by the ids of their calls: agents list them as they
+// come in.
+func sortResults(list []any) {
+	for from := 0; from < len(list); from++ {
+		to := from
+		for to < len(list) && resultOf(list[to]) != "" {
+			to++
+		}
+		slices.SortStableFunc(list[from:to], func(a, b any) int { return strings.Compare(resultOf(a), resultOf(b)) })
+		from = to
+	}
+}
+
+// resultOf returns the id of the call that an item of a list has the result of, in the form of any API; it is empty for
+// other items.
+func resultOf(item any) string {
+	fields, _ := item.(map[string]any)
+	kind, _ := fields["type"].(string)
+	id := fields["call_id"]
+	response, isResponse := fields["functionResponse"].(map[string]any)
+	switch {
+	case kind == "tool_result":
+		id = fields["tool_use_id"]
+	case fields["role"] == "tool":
+		id = fields["tool_call_id"]
+	case isResponse:
+		id = response["id"]
+	case !strings.HasSuffix(kind, "_call_output"):
+		return ""
+	}
+	text, _ := id.(string)
+	return text
 }
 
 // steadyText returns text with words in place of what differs each time: UUIDs, dates as

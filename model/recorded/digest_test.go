@@ -80,6 +80,24 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// Results of parallel calls come in any order, and all else in one.
+func TestDigestOfResults(t *testing.T) {
+	t.Parallel()
+	of := func(items ...string) string {
+		return Digest(asItIs, "POST", "/x", []byte(`{"model":"m","messages":[{"content":[`+strings.Join(items, ",")+`]}]}`))
+	}
+	for _, form := range []string{
+		`{"type":"tool_result","tool_use_id":"ID","content":"TEXT"}`, `{"role":"tool","tool_call_id":"ID","content":"TEXT"}`,
+		`{"type":"function_call_output","call_id":"ID","output":"TEXT"}`, `{"functionResponse":{"id":"ID","response":{"output":"TEXT"}}}`,
+	} {
+		result := func(id, text string) string { return strings.NewReplacer("ID", id, "TEXT", text).Replace(form) }
+		a, b, said := result("a", "1"), result("b", "2"), `{"type":"text","text":"so"}`
+		if of(said, a, b) != of(said, b, a) || of(a, b) == of(result("a", "2"), result("b", "1")) || of(a, said, b) == of(b, said, a) || of(said, a) == of(a, said) {
+			t.Errorf("%s: orders are not told apart, or results not alike", form)
+		}
+	}
+}
+
 // FuzzNormal checks that no body prevents a request from being recognized, and that the order of
 // members says nothing.
 func FuzzNormal(f *testing.F) {
