@@ -29,7 +29,7 @@ func everyAgent() []string { return append(adapter.Names(), "llm") }
 
 // TestAgents_Every runs the example with every agent, but for a task that TestAgents_Keys runs. They name tools differently, but make the
 // same calls and get the same grades. Their transcripts match, every call was requested by the
-// model, and each agent finds the skills.
+// model, and each agent finds the skills. Their runs play.
 func TestAgents_Every(t *testing.T) {
 	t.Parallel()
 	p := newAgentsProject(t)
@@ -53,11 +53,32 @@ func TestAgents_Every(t *testing.T) {
 			if asked := p.read(run.Path, "trials", "files", "1", evidence.ModelsFile); !strings.Contains(asked, skillSays) {
 				t.Error("the model is not told of the skill")
 			}
+			checkPlays(t, p, run.Path, run.Agent, own)
 			checkAltered(t, p, run.Path)
 		})
 	}
 	if len(names) < 3 {
 		t.Errorf("agents call the same tool %q: does this test test anything?", slices.Sorted(maps.Keys(names)))
+	}
+}
+
+// checkPlays checks that tasks of an agent's run play, servers and model, from the cassette that is made of it. Agents make
+// parallel calls in any order.
+func checkPlays(t *testing.T, p *project, run, agent string, live map[string]behaviour) {
+	t.Helper()
+	recorded, played := "recorded-"+agent, "played-"+agent
+	p.start("record", run, "-o", recorded).wait(exitOK)
+	p.start("run", "--isolate", "--executor", agent, "--cassette", recorded, "--run-dir", played, "--task", "files", "--task", "http", "eval.yaml").wait(exitOK)
+	want := map[string]behaviour{"files": live["files"], "http": live["http"]}
+	if diff := cmp.Diff(want, seen(t, p.path(played)), cmpopts.IgnoreFields(behaviour{}, "Names")); diff != "" {
+		t.Errorf("played (-live +played):\n%s", diff)
+	}
+	for _, trial := range p.trialsOf(played, len(want)) {
+		for call, err := range evidence.Dir(p.path(played, "trials", trial)).ModelCalls() {
+			if err != nil || call.IsTurn() && !call.Played {
+				t.Errorf("%s: model call %d was not played, %v", trial, call.Seq, err)
+			}
+		}
 	}
 }
 

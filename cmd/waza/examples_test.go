@@ -27,6 +27,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/golden"
+	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -125,20 +126,11 @@ func (e example) checkCassette(t *testing.T, p *project, eval, dir string) {
 		p.playAlone(eval, dir, e.exit)
 		runs = append(runs, "alone")
 	}
-	for _, trial := range p.trialsOf("run", e.trials) {
-		for _, run := range runs {
-			if diff := cmp.Diff(dates.ReplaceAllString(p.callsOf("run", trial), ""), dates.ReplaceAllString(p.callsOf(run, trial), "")); diff != "" {
-				t.Errorf("calls of %s, %s (-live +played):\n%s", trial, run, diff)
-			}
-			if diff := cmp.Diff(p.verdictsOf("run", trial), p.verdictsOf(run, trial)); diff != "" {
-				t.Errorf("verdicts of %s, %s (-live +played):\n%s", trial, run, diff)
-			}
-		}
+	for _, run := range runs {
+		p.trialsOf(run, e.trials)
+		runtest.CheckPlayed(t, p.path("run"), p.path(run))
 	}
 }
-
-// dates matches dates of files that a server tells, or names files by.
-var dates = regexp.MustCompile(`\w{3} \w{3} \d\d \d{4} \d\d:\d\d:\d\d GMT\+0000 \(Coordinated Universal Time\)|\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z`)
 
 // hashes matches what a scripted model and a recording make of what was said, dates too: ids and digests.
 var hashes = regexp.MustCompile(`"?\b[0-9a-f]{64}\b"?|"?\b[0-9a-f]{12}\b"?|_[0-9a-f]{12}\b`)
@@ -148,7 +140,7 @@ func (p *project) lasting(cassette string) map[string]string {
 	p.t.Helper()
 	all := p.tree(cassette)
 	for name, content := range all {
-		all[name] = hashes.ReplaceAllString(dates.ReplaceAllString(content, ""), "")
+		all[name] = hashes.ReplaceAllString(runtest.Dates.ReplaceAllString(content, ""), "")
 	}
 	return all
 }
@@ -162,8 +154,8 @@ func (e example) playsAlone(p *project) bool {
 // loopback.
 func (p *project) playAlone(eval, cassette string, exit int) {
 	p.t.Helper()
-	p.startProgram("unshare", "--net", "--map-root-user", "sh", "-c", `ip link set lo up && exec env -i HOME=/tmp PATH=/usr/bin:/bin "$@"`, "sh",
-		p.waza, "run", eval, "--no-isolate", "--cassette", cassette, "--run-dir", "alone").wait(exit)
+	alone := runtest.Alone(p.waza, "run", eval, "--no-isolate", "--cassette", cassette, "--run-dir", "alone")
+	p.startProgram(alone[0], alone[1:]...).wait(exit)
 }
 
 // trialsOf returns the trials of a run as TASK/N, and checks how many there are.

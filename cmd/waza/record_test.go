@@ -4,32 +4,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/runtest"
 )
-
-// times matches what two runs of the same calls differ in, where only one of them starts servers for each trial.
-var times = regexp.MustCompile(`"(start|end)":"[^"]*",?|"(request|response)_frame":[0-9]+,?`)
-
-// callsOf returns the calls on record of a trial, without their times.
-func (p *project) callsOf(run, trial string) string {
-	p.t.Helper()
-	return times.ReplaceAllString(p.read(filepath.Join(run, "trials", trial, evidence.CallsFile)), "")
-}
-
-// processes matches which process of a server graders asked, which a played one does not have.
-var processes = regexp.MustCompile(`"asked": \[[^]]*\],?`)
-
-// verdictsOf returns the verdicts on record of a trial, without the processes that were asked.
-func (p *project) verdictsOf(run, trial string) string {
-	p.t.Helper()
-	return processes.ReplaceAllString(p.read(run, "trials", trial, evidence.VerdictsFile), "")
-}
 
 // What a server answered is recorded, and played where the server is not: the agent makes the same calls, and graders
 // come to the same verdicts. A request that was not recorded ends the trial as a miss.
@@ -90,14 +72,7 @@ script:
 
 	p.env = append(p.env, "PATH=/nowhere", "TOKEN=") // no server, and no secret
 	p.start("run", "eval.yaml", "--run-dir", "played", "--no-isolate", "--cassette", "cassette").wait(exitFailed)
-	for _, trial := range []string{"price/1", "price/2", "reserve/1", "reserve/2"} {
-		if diff := cmp.Diff(p.callsOf("live", trial), p.callsOf("played", trial)); diff != "" {
-			t.Errorf("%s: %s", trial, diff)
-		}
-		if diff := cmp.Diff(p.verdictsOf("live", trial), p.verdictsOf("played", trial)); diff != "" {
-			t.Errorf("%s: %s", trial, diff)
-		}
-	}
+	runtest.CheckPlayed(t, p.path("live"), p.path("played"))
 	if frames := p.read("played/trials/price/1/frames/inventory.jsonl"); !strings.Contains(frames, `"played":true`) {
 		t.Errorf("no frame was played:\n%s", frames)
 	}

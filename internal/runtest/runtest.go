@@ -1,4 +1,4 @@
-// Package runtest creates run directories for tests without an engine. It computes no
+// Package runtest creates run directories for tests without an engine, and compares runs with those that play them. It computes no
 // figures and no verdicts itself.
 package runtest
 
