@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,12 +96,18 @@ func TestConsole(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			played := map[string]bool{}
+			for _, run := range runsIn(t, dir) {
+				played[run] = true
+			}
 			now := fence.ReplaceAllStringFunc(text, func(block string) string {
 				match := fence.FindStringSubmatch(block)
 				language, name, _ := strings.Cut(match[1], " ")
 				switch {
 				case language == "console":
-					return "```console\n" + console(t, waza, dir, match[2]) + "```"
+					shown := console(t, waza, dir, match[2])
+					playNew(t, waza, dir, match[2], played)
+					return "```console\n" + shown + "```"
 				case name != "":
 					put(t, filepath.Join(dir, name), match[2])
 				}
@@ -221,18 +228,12 @@ func matches(want, got []string) bool {
 // TestEveryCommandIsRun checks that these pages show no command that neither TestConsole nor
 // another test runs.
 func TestEveryCommandIsRun(t *testing.T) {
-	var unused []string
-	for command := range elsewhere {
-		unused = append(unused, command)
-	}
+	unused := slices.AppendSeq(slices.Collect(maps.Keys(elsewhere)), maps.Keys(unplayed))
 	for _, p := range pages(t) {
 		for _, match := range fence.FindAllStringSubmatch(read(t, p.path), -1) {
-			if match[1] == "console" {
-				continue
-			}
 			commands, _ := transcriptOf(match[2])
 			for _, command := range commands {
-				if elsewhere[command] == "" {
+				if match[1] != "console" && elsewhere[command] == "" {
 					t.Errorf("%s: nothing runs %q: make its block a console block, or say in elsewhere who does", p.path, command)
 				}
 				unused = slices.DeleteFunc(unused, func(name string) bool { return name == command })

@@ -68,11 +68,11 @@ func isClientFile(name string) bool { return strings.HasSuffix(name, ".json") }
 
 var evalName = regexp.MustCompile(`(?m)^name: *([\w-]+)`)
 
-// TestExamplesAreRead holds the plan of every example, as a dry run prints it. One that
+// namedExamples returns the examples of all documents that have an eval, by the names of document and eval. One that
 // shows no task file gets a plain task.
-func TestExamplesAreRead(t *testing.T) {
-	waza := dockertest.Waza(t)
-	called := map[string]int{}
+func namedExamples(t *testing.T) map[string]example {
+	t.Helper()
+	all := map[string]example{}
 	for _, document := range documents(t) {
 		for _, files := range examples(read(t, document)) {
 			if files["eval.yaml"] == "" { // of a page that has its eval made
@@ -81,21 +81,31 @@ func TestExamplesAreRead(t *testing.T) {
 			if len(files) == 1 {
 				files["task.yaml"] = "id: plain\ninputs: {prompt: p}\n"
 			}
-			cmd := exec.CommandContext(t.Context(), waza, "run", "--isolate", "--dry-run", "eval.yaml")
-			cmd.Dir, cmd.Env = unpack(t, files), append(os.Environ(), "EVERYTHING_TOKEN=t", "REGION=r")
-			plan, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%s: %v\n%s", document, err, plan)
+			base := strings.TrimSuffix(filepath.Base(document), ".md") + "-" + evalName.FindStringSubmatch(files["eval.yaml"])[1]
+			name := base
+			for n := 2; all[name] != nil; n++ {
+				name = fmt.Sprintf("%s-%d", base, n)
 			}
-			name := strings.TrimSuffix(filepath.Base(document), ".md") + "-" + evalName.FindStringSubmatch(files["eval.yaml"])[1]
-			if called[name]++; called[name] > 1 {
-				name += fmt.Sprintf("-%d", called[name])
-			}
-			golden.Check(t, filepath.Join("testdata", "plans", name+".txt"), string(plan))
+			all[name] = files
 		}
 	}
-	if len(called) == 0 {
+	if len(all) == 0 {
 		t.Error("no example was found")
+	}
+	return all
+}
+
+// TestExamplesAreRead holds the plan of every example, as a dry run prints it.
+func TestExamplesAreRead(t *testing.T) {
+	waza := dockertest.Waza(t)
+	for name, files := range namedExamples(t) {
+		cmd := exec.CommandContext(t.Context(), waza, "run", "--isolate", "--dry-run", "eval.yaml")
+		cmd.Dir, cmd.Env = unpack(t, files), append(os.Environ(), "EVERYTHING_TOKEN=t", "REGION=r")
+		plan, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, plan)
+		}
+		golden.Check(t, filepath.Join("testdata", "plans", name+".txt"), string(plan))
 	}
 }
 
