@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,18 +13,19 @@ import (
 )
 
 // beginner is somebody with a server: its files, the directory in which they type, the file that they edit there, how a
-// comment begins in it, and what they give to init.
+// comment begins in it, and what they give to init. With a database, the server does not start until the eval is completed.
 type beginner struct {
 	files, dir, file, comment string
 	init                      []string
 	breaks                    []breakage
+	database                  bool
 }
 
 // breakage is an edit after which a tool is broken.
 type breakage struct{ what, from, to string }
 
-// beginners returns what people have who have a server and nothing else. The servers in Go and Python have no SDK; the
-// one in Python ignores methods that it does not know, as short servers do.
+// beginners returns what people have who have a server and nothing else. The servers in Go and Python and that with a
+// database have no SDK; the one in Python ignores methods that it does not know, as short servers do.
 func beginners() map[string]beginner {
 	return map[string]beginner{
 		"node": {
@@ -121,6 +123,54 @@ for m in map(json.loads, sys.stdin):
     if m["method"] in methods: print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": methods[m["method"]](m.get("params"))}), flush=True)
 `,
 		},
+		"database": { // and a Dockerfile of its own, which copies the certificates of this network
+			file: "server.js", comment: "//", database: true,
+			breaks: []breakage{{"a wrong answer", "SELECT name, amount", "SELECT part_id, amount"}, {"an exception", "db.query(sql", `db.query(sql + " FOR NOBODY"`}, {"a tool that is gone", "get_part", "find_part"}},
+			files: `
+-- ca.pem --
+-- package.json --
+{"name": "stock", "version": "1.0.0", "private": true, "type": "module", "dependencies": {"pg": "8.16.3"}}
+-- Dockerfile --
+FROM node:24-bookworm-slim
+WORKDIR /app
+COPY ca.pem package.json ./
+ENV NODE_EXTRA_CA_CERTS=/app/ca.pem
+RUN npm install
+COPY server.js ./
+CMD ["node", "server.js"]
+-- server.js --
+import { createInterface } from "node:readline";
+import pg from "pg";
+
+const db = new pg.Client(process.env.DATABASE_URL);
+await db.connect();
+await db.query("CREATE TABLE IF NOT EXISTS part (part_id text PRIMARY KEY, name text, amount int)");
+await db.query("INSERT INTO part VALUES ('BRG-6204', 'Ball bearing', 17) ON CONFLICT DO NOTHING");
+
+const text = { type: "string" };
+const tools = {
+  list_parts: ["Lists the parts in stock.", {}, "SELECT part_id, name FROM part"],
+  get_part: ["Finds a part.", { part_id: text }, "SELECT name, amount FROM part WHERE part_id = $1"],
+  take_part: ["Takes some of a part out of stock.", { part_id: text, amount: { type: "integer" } }, "UPDATE part SET amount = amount - $2 WHERE part_id = $1 RETURNING name, amount"],
+};
+const methods = {
+  initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "stock", version: "1.0.0" } }),
+  "tools/list": () => ({ tools: Object.entries(tools).map(([name, [description, properties]]) => ({ name, description, inputSchema: { type: "object", properties, required: Object.keys(properties) } })) }),
+  "tools/call": async ({ name, arguments: given }) => {
+    const [, properties, sql] = tools[name];
+    const { rows } = await db.query(sql, Object.keys(properties).map((key) => given[key]));
+    return { content: [{ type: "text", text: JSON.stringify(rows) }] };
+  },
+};
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) continue;
+  const answer = { jsonrpc: "2.0", id };
+  try { answer.result = await methods[method](params); } catch (e) { answer.error = { code: -32603, message: e.message }; }
+  console.log(JSON.stringify(answer));
+}
+`,
+		},
 	}
 }
 
@@ -130,7 +180,7 @@ func TestImages_FirstHour(t *testing.T) {
 	for name, its := range beginners() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProject(t, its.files, images.DefaultNPM, images.DefaultGo, images.DefaultPyPI)
+			p := newProject(t, its.files, images.DefaultNPM, images.DefaultGo, images.DefaultPyPI, "waza-examples/postgres")
 			p.dir = p.path(its.dir)
 			p.write(its.file, p.read(its.file)+its.comment+" "+p.name+"\n") // so that nobody else has built it
 			var built []string
@@ -140,14 +190,17 @@ func TestImages_FirstHour(t *testing.T) {
 				}
 			})
 			table := fmt.Sprintf("%-60s %8s  %s\n", "COMMAND OR EDIT", "SECONDS", "VERDICT")
-			edit := func(what, from, to string) {
-				before := p.read(its.file)
-				if after := strings.ReplaceAll(before, from, to); after != before {
-					p.write(its.file, after)
+			change := func(file, what, from, to string) {
+				before := p.read(file)
+				if after := regexp.MustCompile(from).ReplaceAllString(before, to); after != before {
+					p.write(file, after)
 				} else {
-					t.Fatalf("%s has no %q", its.file, from)
+					t.Fatalf("%s has no %q", file, from)
 				}
-				table += fmt.Sprintf("edit %s: %s\n", its.file, what)
+				table += fmt.Sprintf("edit %s: %s\n", file, what)
+			}
+			edit := func(what, from, to string) {
+				change(its.file, what, regexp.QuoteMeta(from), strings.ReplaceAll(to, "$", "$$"))
 			}
 			waza := func(code int, want string, command ...string) string {
 				begun := time.Now()
@@ -160,7 +213,17 @@ func TestImages_FirstHour(t *testing.T) {
 				table += fmt.Sprintf("%-60s %8.1f  %s\n", "waza "+strings.Replace(strings.Join(command, " "), "--name "+p.name+" ", "", 1), time.Since(begun).Seconds(), verdict)
 				return said
 			}
-			if said := waza(exitOK, "PASSED: ", append([]string{"init", "--name", p.name}, its.init...)...); builds(said, "the source") != 1 {
+			init := append([]string{"init", "--name", p.name}, its.init...)
+			if its.database {
+				if ca, err := os.ReadFile(os.Getenv("NODE_EXTRA_CA_CERTS")); err == nil {
+					p.write("ca.pem", string(ca))
+				}
+				waza(exitInfra, "complete what eval.yaml has after CHANGE ME, then add its tasks with waza init eval.yaml", init...)
+				change("eval.yaml", "the database is no comment", `(?m)^( +)# (env|services|  )`, "$1$2")
+				change("eval.yaml", "the image that is here", "image: postgres:17", "image: waza-examples/postgres")
+				init = []string{"init", "eval.yaml"}
+			}
+			if said := waza(exitOK, "PASSED: ", init...); !its.database && builds(said, "the source") != 1 {
 				t.Errorf("it is not built once: %s", said)
 			}
 			waza(exitOK, "nothing is wrong", "check")

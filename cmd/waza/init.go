@@ -38,14 +38,15 @@ func initCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
 		Usage:     "Write an eval for an MCP server, and run it",
-		ArgsUsage: "[DIR | FILE | mcp.json | URL | -- COMMAND [ARGS]]",
+		ArgsUsage: "[DIR | FILE | mcp.json | URL | eval.yaml | -- COMMAND [ARGS]]",
 		Description: "Starts the server in a container, tries some of its tools, and writes eval.yaml, a task in tasks/ " +
 			"for each kind of tool, and .github/workflows/waza.yml. Then it runs the eval. Where no answer is sure to " +
 			"be right, a task says CHANGE ME, and fails until you replace that.\n\n" +
 			"The server is the source in DIR (default: the current directory) or the program in FILE, those of a " +
 			"client's file such as mcp.json, a remote one, or what COMMAND starts: npx, uvx, docker run, a program " +
 			"in DIR, or one in --image. Source needs a Dockerfile, package.json, go.mod, pyproject.toml or " +
-			"requirements.txt; without one, init writes a Dockerfile for COMMAND.\n\n" +
+			"requirements.txt; without one, init writes a Dockerfile for COMMAND. For a server that does not start, as it " +
+			"needs a database, init writes an eval to be completed; init eval.yaml then adds its tasks.\n\n" +
 			"On a terminal, init without arguments asks. No key is needed: executor script plays the tasks.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Usage: "Call the eval `NAME`, and the server if there is only one", DefaultText: "the server's"},
@@ -80,6 +81,7 @@ type newEval struct {
 	executor  string
 	model     string
 	image     string
+	completes string // the eval that gets tasks; empty if a new one is written
 	ci        bool
 	run       bool
 	force     bool
@@ -122,6 +124,11 @@ func readNewEval(s *state, c *cli.Command) (*newEval, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, flag := range []string{"name", "dir", "executor", "model", "env", "egress"} {
+		if b.completes != "" && c.IsSet(flag) {
+			return nil, usage("--%s is for a new eval; write it into %s", flag, b.completes)
+		}
+	}
 	if err := eval.CheckExecutor(b.executor); err != nil {
 		return nil, usage("--executor: %w", err)
 	}
@@ -148,6 +155,8 @@ func (b *newEval) setTarget(target string, command []string) error {
 		return usage("%[1]s is TypeScript; name the program that runs it, as in waza init -- tsx %[1]s", text.Inert(target))
 	case isFile(target) && filepath.Base(target) == frontmatter.SkillFile:
 		return skillAlone(target)
+	case isFile(target) && isYAML(target):
+		return b.setEval(target)
 	case isFile(target):
 		return b.setClients(target)
 	case !isDir(target):
@@ -177,6 +186,23 @@ func (b *newEval) setDetected(dir string, found scaffold.Found) error {
 	}
 	b.detected = &foundFile{file: "the source in " + dir}
 	return b.setSource(dir, found.Command)
+}
+
+// setEval sets b's servers to those of an eval that has no tasks yet, which gets them.
+func (b *newEval) setEval(file string) error {
+	a, err := readEval(file)
+	if err != nil {
+		return err
+	}
+	if a.doc.DecodeAt(&b.servers, "config", "mcp_servers"); len(b.servers) == 0 {
+		return usage("%s has no servers under config.mcp_servers", text.Inert(file))
+	}
+	if name, globs := a.taskFile("new"); name != "tasks/new.yaml" || !matchesOne(globs, name) {
+		return usage("%s has no glob such as tasks/*.yaml under tasks, by which it gets what init writes; add tasks with waza new task", text.Inert(file))
+	}
+	a.doc.DecodeAt(&b.name, "name")
+	b.completes, b.dir, b.ci = file, filepath.Dir(file), false
+	return nil
 }
 
 // setURL sets b's server to one at a URL.
@@ -472,12 +498,13 @@ func (b *newEval) variable(secrets []string, name, value string) string {
 
 // checkNew returns an error if a file that is to be written exists.
 func (b *newEval) checkNew() error {
-	taken := []string{filepath.Join(b.dir, "eval.yaml")}
-	tasks, err := filepath.Glob(filepath.Join(b.dir, "tasks", "*.yaml"))
+	taken, err := filepath.Glob(filepath.Join(b.dir, "tasks", "*.yaml"))
 	if err != nil {
 		return err
 	}
-	taken = append(taken, tasks...)
+	if b.completes == "" {
+		taken = slices.Insert(taken, 0, filepath.Join(b.dir, "eval.yaml"))
+	}
 	if b.dockerfile != nil {
 		taken = append(taken, filepath.Join(b.dir, "Dockerfile"))
 	}
@@ -487,6 +514,9 @@ func (b *newEval) checkNew() error {
 	}
 	return nil
 }
+
+// path returns the eval's file.
+func (b *newEval) path() string { return cmp.Or(b.completes, filepath.Join(b.dir, "eval.yaml")) }
 
 // init inspects the servers, writes the files and runs the eval.
 func (b *newEval) init(ctx context.Context) error {
@@ -555,7 +585,10 @@ func (b *newEval) writeFiles(ctx context.Context, write func(string, []byte) err
 		return nil, err
 	}
 	all, err := scaffold.Eval{Name: b.name, Skill: b.skill(), Executor: b.executor, Model: b.model, Servers: servers}.Files()
-	if b.lock != nil { // so that the run does not resolve them again
+	if b.completes != "" && err == nil {
+		all = all[1:]
+	}
+	if b.lock != nil && (b.completes == "" || !isFile(filepath.Join(b.dir, images.LockName))) { // so that the run does not resolve them again
 		all = append(all, scaffold.File{Path: images.LockName, Content: b.lock.Bytes()})
 	}
 	for _, f := range all {
@@ -680,7 +713,7 @@ func (b *newEval) skill() string {
 // that cannot be inspected are left out of the eval. If none starts, all are in a new eval as they are,
 // with what they may lack to be completed.
 func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
-	e, err := eval.OfServers(filepath.Join(b.dir, "eval.yaml"), b.servers)
+	e, err := eval.OfServers(b.path(), b.servers)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
@@ -713,15 +746,19 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 		b.printIdle(found.tools, tasks, reachesOut(config))
 		servers = append(servers, scaffold.Server{Name: name, Config: b.servers[found.Name], Egress: config.Egress, Tasks: tasks})
 	}
-	if path := filepath.Join(b.dir, "eval.yaml"); len(servers) == 0 {
+	if path := b.path(); len(servers) == 0 {
 		if len(untried) < len(failed) || isFile(path) {
 			return nil, failed[0]
 		}
-		b.untried = &exitError{exitInfra, fmt.Errorf("%w; the eval is written without having tried it: complete what %s has after CHANGE ME, then add tasks with waza new task NAME --tool TOOL", failed[0], path)}
+		b.untried = &exitError{exitInfra, fmt.Errorf("%w; the eval is written without having tried it: complete what %s has after CHANGE ME, then add its tasks with waza init %s", failed[0], path, text.ShellWord(path))}
 		return untried, nil
 	}
+	without := "the eval is without "
+	if b.completes != "" {
+		without = "no tasks for "
+	}
 	for _, why := range failed {
-		b.printStatus(fmt.Sprintf("the eval is without %s", why))
+		b.say(without + text.Indented(why.Error()))
 	}
 	if !slices.ContainsFunc(servers, func(s scaffold.Server) bool { return len(s.Tasks) > 0 }) {
 		b.printStatus("the task starts only lists tools, and fails until you replace CHANGE ME in it")
@@ -766,7 +803,7 @@ const mostIdle = 8
 
 // firstRun runs the eval, and prints what to do next.
 func (b *newEval) firstRun(ctx context.Context) error {
-	path := filepath.Join(b.dir, "eval.yaml")
+	path := b.path()
 	run := "waza run " + text.ShellWord(path)
 	next := []string{"waza show latest", "waza new task NAME", run + " --executor claude"}
 	if b.dir != "." {

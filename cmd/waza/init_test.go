@@ -84,8 +84,12 @@ func TestInitRefuses(t *testing.T) {
 		"init tsc":                               "tsc: the script build of package.json runs tsc, and no package brings that; add it with npm install --save-dev typescript",
 		"init tsc -- node dist/index.js":         "no package brings that",
 		"init one.json two.json":                 "init takes one directory, file or URL",
+		"init there/eval.yaml":                   "there/eval.yaml has no servers under config.mcp_servers",
+		"init has/eval.yaml":                     "these files exist already: has/tasks/a.yaml; ",
+		"init has/listed.yaml":                   "has/listed.yaml has no glob such as tasks/*.yaml under tasks",
+		"init --env A=b has/eval.yaml":           "--env is for a new eval; write it into has/eval.yaml",
 	} {
-		p := unpackProject(t, "-- here.ts --\n-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n"+
+		p := unpackProject(t, "-- here.ts --\n-- there/eval.yaml --\nname: there\n-- has/eval.yaml --\nconfig: {mcp_servers: {a: {command: npx, args: [a]}}}\ntasks: [tasks/*.yaml]\n-- has/tasks/a.yaml --\n-- has/listed.yaml --\nconfig: {mcp_servers: {a: {command: npx, args: [a]}}}\ntasks: [tasks/a.yaml]\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n"+
 			"-- local/package.json --\n{\"name\": \"acme\"}\n-- local/mcp.json --\n{\"mcpServers\": {\"a\": {\"command\": \"npx\", \"args\": [\"-y\", \"acme@1\"]}}}\n"+
 			"-- pnpm/pnpm-workspace.yaml --\npackages: [a]\n-- pnpm/a/package.json --\n{}\n-- two/package.json --\n{\"workspaces\": [\"a\"]}\n-- two/a/package.json --\n{}\n-- two/a/requirements.txt --\n-- two/a/x.js --\n-- outside/package.json --\n{\"main\": \"x.js\", \"dependencies\": {\"shared\": \"file:../shared\"}}\n-- outside/x.js --\n"+
 			"-- tsc/package.json --\n{\"main\": \"dist/index.js\", \"scripts\": {\"build\": \"tsc\"}}\n")
@@ -99,15 +103,15 @@ func TestInitRefuses(t *testing.T) {
 }
 
 // TestInitUntried writes an eval for a server that does not start, with what it asked for as comments,
-// and not over one that is there.
+// and not over one that is there. Without its tasks it is no eval yet.
 func TestInitUntried(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "")
 	args := []string{"init", "--name", p.name, "--no-ci", "--image", debian, "--", "sh", "-c", "echo Error: STOCK_URL is required >&2; exit 1"}
 	said := p.start(args...).wait(exitInfra).stderr.String()
 	for _, want := range []string{
-		"wrote eval.yaml\nwrote tasks/starts.yaml\n", "exited with code 1 before it answered", "asks for STOCK_URL",
-		"; the eval is written without having tried it: complete what eval.yaml has after CHANGE ME, then add tasks with waza new task NAME --tool TOOL\n",
+		"wrote eval.yaml\n", "exited with code 1 before it answered", "asks for STOCK_URL",
+		"; the eval is written without having tried it: complete what eval.yaml has after CHANGE ME, then add its tasks with waza init eval.yaml\n",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
@@ -116,6 +120,10 @@ func TestInitUntried(t *testing.T) {
 	written := p.read("eval.yaml")
 	completed := regexp.MustCompile(`(?m)^( +)# (env|services|  )`).ReplaceAllString(written, "$1$2")
 	p.write("eval.yaml", completed)
+	if p.exists("tasks") {
+		t.Error("it has tasks")
+	}
+	p.write("tasks/a.yaml", "id: a\ninputs: {prompt: Hello}\nscript: [{say: Hello}]\n")
 	if said := p.start("run", "--isolate", "--dry-run", "eval.yaml").wait(exitOK).stdout.String(); !strings.Contains(completed, "      env: {STOCK_URL: CHANGE ME}\n") || !strings.Contains(said, "service   db") {
 		t.Errorf("%s\n%s", completed, said)
 	}

@@ -95,12 +95,18 @@ func openEval(c *cli.Command) (*evalEdit, error) {
 	if err != nil {
 		return nil, usage("--eval: %w", err)
 	}
+	return readEval(path)
+}
+
+// readEval reads the eval in a file, which must be possible to write.
+func readEval(path string) (*evalEdit, error) {
+	var err error
 	a := &evalEdit{path: path}
 	if a.data, err = files.Read(a.path, strictyaml.MaxBytes); err != nil {
-		return nil, usage("--eval: %w", err)
+		return nil, usage("%w", err)
 	}
 	if err := files.Writable(path); err != nil { // before anything is written
-		return nil, usage("--eval: %w", err)
+		return nil, usage("%w", err)
 	}
 	if a.doc, err = strictyaml.Parse(a.path, a.data); err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -187,7 +193,7 @@ func triedTask(ctx context.Context, s *state, a *evalEdit, id, server, tool stri
 		}
 		err = fmt.Errorf("waza does not call %s: it may change something outside, or no arguments fit its schema", tool)
 	}
-	s.printStatus(fmt.Sprintf("the task has places to fill in, for the server could not be tried: %v", err))
+	s.say("the task has places to fill in, for the server could not be tried: " + text.Indented(err.Error()))
 	return nil, nil
 }
 
@@ -244,13 +250,18 @@ func (a *evalEdit) taskFile(name string) (file string, globs []string) {
 	return path.Join(dir, name+".yaml"), globs
 }
 
+// matchesOne reports whether a path matches one of some globs.
+func matchesOne(globs []string, file string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok })
+}
+
 // addTask writes the file of a new task, and adds it to the eval if that has no glob for it.
 func addTask(s *state, a *evalEdit, name string, content []byte) error {
 	file, globs := a.taskFile(name)
 	if err := writeNew(s, a.relPath(file), content); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok }) {
+	if matchesOne(globs, file) {
 		return nil
 	}
 	at := strictyaml.Path{"tasks"}

@@ -79,14 +79,22 @@ const database = `# services: # a database, which the server reaches at db:5432;
 #     ports: [5432]
 #     ready: {exec: [pg_isready, --host=localhost]}`
 
+// databaseURL leads to the database, where a variable that a server asks for is named like one.
+const databaseURL = "postgres://postgres:${PG_PASSWORD:-example}@db:5432/postgres"
+
+var ofDatabase = regexp.MustCompile(`^(DATABASE|DB|PG|POSTGRES|POSTGRESQL)_(URL|URI|DSN)$`)
+
 // lacks returns what a server that did not start may lack, as comments.
 func (s Server) lacks() ([]string, error) {
 	env := map[string]string{}
 	for _, name := range s.Asked {
 		env[name] = "CHANGE ME"
+		if ofDatabase.MatchString(name) {
+			env[name] = databaseURL
+		}
 	}
 	if len(env) == 0 {
-		env["NAME"] = "CHANGE ME"
+		env["DATABASE_URL"] = databaseURL
 	}
 	line, err := yaml(env)
 	if line = "# env: " + line; jsontext.Member(s.Config, "env") != nil {
@@ -142,7 +150,7 @@ func (e Eval) Files() ([]File, error) {
 			files, err = append(files, File{path.Join("tasks", id+".yaml"), content}), errors.Join(err, fails)
 		}
 	}
-	if len(files) == 1 && len(e.Servers) > 0 { // no tool of any server may be called
+	if len(files) == 1 && len(e.Servers) > 0 && !e.Servers[0].Untried { // no tool of any server may be called
 		content, fails := NewTask("starts", e.Servers[0].Name, "", nil)
 		files, err = append(files, File{"tasks/starts.yaml", content}), errors.Join(err, fails)
 	}
