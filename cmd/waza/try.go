@@ -38,7 +38,7 @@ func tryServers(ctx context.Context, s *state, command string, e *eval.Eval, too
 		Try: func(server string, listed catalog.Catalog, answered []inspection.Answered) (all []inspection.Exercise) {
 			next := scaffold.Tries(listed, tool, reachesOut(e.Config.MCPServers[server]), answersTo(tries[server], answered))
 			for _, try := range next {
-				all = append(all, inspection.Exercise{What: inspection.Call, Name: try.Tool, Arguments: try.Arguments})
+				all = append(all, inspection.Exercise{What: inspection.Call, Name: try.Tool, Arguments: try.Arguments, Anew: try.Anew})
 			}
 			tries[server] = append(tries[server], next...)
 			return all

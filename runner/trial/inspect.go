@@ -96,7 +96,7 @@ func (l *serverInspection) inspect(ctx context.Context, all *everything, log obs
 		var q *client.Session
 		if q, err = client.Inspect(ctx, p.Own(planned.Name)); err == nil {
 			defer q.Close()
-			l.readCatalog(ctx, q)
+			l.readCatalog(ctx, q, func() (*client.Session, error) { return client.Inspect(ctx, p.Own(planned.Name)) })
 			return context.Cause(ctx)
 		}
 	}
@@ -107,14 +107,29 @@ func (l *serverInspection) inspect(ctx context.Context, all *everything, log obs
 	return nil
 }
 
-// readCatalog reads the server's catalog, makes the exercises, and reads the catalog again.
-func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session) {
+// readCatalog reads the server's catalog, makes the exercises, and reads the catalog again. open opens
+// another session.
+func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session, open func() (*client.Session, error)) {
 	o := l.clean().ask(ctx, q, l.Patience)
 	l.found.Catalog = o
 	next := l.Exercises
+	in := q
+	defer func() {
+		if in != q {
+			in.Close()
+		}
+	}()
 	for {
 		for _, e := range next {
-			l.found.Answers = append(l.found.Answers, l.exercise(ctx, q, e))
+			if e.Anew {
+				if other, err := open(); err == nil { // else a session is left, in which it may be made
+					if in != q {
+						in.Close()
+					}
+					in = other
+				}
+			}
+			l.found.Answers = append(l.found.Answers, l.exercise(ctx, in, e))
 		}
 		if l.Try == nil || ctx.Err() != nil {
 			break

@@ -140,10 +140,10 @@ func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 	case "array":
 		least, _ := strconv.Atoi(string(jsontext.Member(schema, "minItems")))
 		items := []any{}
-		for range min(least, 4) {
-			item, ok := m.value(jsontext.Member(schema, "items"), name, depth+1)
+		for range max(1, min(least, 4)) { // an empty one tells nothing
+			item, ok := m.value(jsontext.Member(schema, "items"), singular(name), depth+1)
 			if !ok {
-				return nil, false
+				break
 			}
 			items = append(items, item)
 		}
@@ -154,7 +154,11 @@ func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 		return nil, false
 	}
 	m.guesses++
-	return textFor(schema, name)
+	made, ok := textFor(schema, name)
+	if made == "/tmp" && slices.ContainsFunc(words(m.tool), func(word string) bool { return word == "write" || word == "save" || word == "append" }) {
+		made = "/tmp/hello.txt" // a directory cannot be written
+	}
+	return made, ok
 }
 
 // exampleWord matches an example in a description: SKU such as BRG-6204; e.g. "main"; (default: 10).
@@ -265,6 +269,7 @@ func named(format, name string) string {
 		{[]string{"url", "uri"}, "https://example.com/"}, {[]string{"mail"}, "someone@example.com"},
 		{[]string{"path", "file", "dir", "folder"}, "/tmp"}, {[]string{"timezone", "time_zone", "tz"}, "UTC"},
 		{[]string{"city", "location", "place", "town"}, "Paris"}, {[]string{"date"}, "2026-01-02"}, {[]string{"time"}, "12:00"},
+		{[]string{"cron"}, "0 9 * * 1"}, {[]string{"expression", "formula"}, "6 * 7"}, {[]string{"sql"}, "SELECT 6 * 7 AS answer"}, {[]string{"command"}, "uname"},
 	} {
 		for _, part := range known.parts {
 			if strings.Contains(strings.ToLower(format+" "+name), part) {

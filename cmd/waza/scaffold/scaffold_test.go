@@ -105,6 +105,9 @@ func checkFiles(t *testing.T, s string) {
 			if kind == Error {
 				task.Then, task.Unsure = &Task{Try: Try{Kind: Read, Tool: s, Arguments: inJSON(`{"b": TEXT}`)}, Excerpt: s}, ""
 			}
+			if kind == Write && unsure == "" {
+				task.Excerpt, task.Repeats = "", s
+			}
 			server := Server{Name: key, Config: inJSON(`{"command": TEXT, "args": [TEXT]}`), Egress: []mcpconfig.Egress{{Host: s}, {Host: s, Address: s}}, Tasks: []Task{task}, Untried: kind == Write}
 			files, err := Eval{Name: s, Skill: s, Executor: s, Model: s, Servers: []Server{server}}.Files()
 			if err != nil || len(files) != 2 {
@@ -132,12 +135,16 @@ func checkFiles(t *testing.T, s string) {
 			for _, piece := range task.Contains() {
 				contains = append(contains, piece)
 			}
+			answer := object{"type": "text", "name": "answer", "config": object{"contains": contains}}
+			if task.Repeats != "" {
+				answer = object{"type": "state", "name": "answer", "config": object{"server": key, "calls": list{object{"tool": s, "arguments": object{"a": s}, "contains": s}}}}
+			}
 			checkReadBack(t, s, files[1].Content, object{
 				"id":     strings.TrimSuffix(strings.TrimPrefix(files[1].Path, "tasks/"), ".yaml"),
 				"inputs": object{"prompt": task.Prompt()},
 				"graders": list{
 					object{"type": "mcp_compliance", "name": "called", "config": called},
-					object{"type": "text", "name": "answer", "config": object{"contains": contains}},
+					answer,
 				},
 				"script": script,
 			})
@@ -207,7 +214,7 @@ func TestTries(t *testing.T) {
 	want := []string{
 		`read status {}`, `read get_weather {"city":"Paris","days":2}`, `read get_enum {"x":"CHANGE ME"}`, `read get_deep {"x":"CHANGE ME"}`,
 		`read status {}`, `read get_weather {"city":"Paris","days":2}`, `read get_enum {"x":"CHANGE ME"}`, `read get_deep {"x":"CHANGE ME"}`,
-		`write set_alarm {}`, `error get_weather {}`, `error get_enum {}`, `error get_deep {}`,
+		`write anew set_alarm {}`, `write set_alarm {}`, `error get_weather {}`, `error get_enum {}`, `error get_deep {}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -228,7 +235,11 @@ func rounds(c catalog.Catalog, texts map[string]string) (calls []string) {
 			return calls
 		}
 		for _, try := range next {
-			calls = append(calls, string(try.Kind)+" "+try.Tool+" "+string(try.Arguments))
+			kind := string(try.Kind)
+			if try.Anew {
+				kind += " anew"
+			}
+			calls = append(calls, kind+" "+try.Tool+" "+string(try.Arguments))
 			answer := Answer{try, evidence.OutcomeToolError, json.RawMessage(said("no"))}
 			if text, ok := texts[try.Tool]; ok {
 				answer = Answer{try, evidence.OutcomeOK, json.RawMessage(said(text))}
@@ -254,7 +265,7 @@ func TestTriesChain(t *testing.T) {
 	want := slices.Concat(
 		twice(`read list_repos {}`, `read list_issues {"repo":"hello"}`, `read getIssue {"issueNumber":1,"repo":"hello"}`),
 		twice(`read getIssue {"issueNumber":12,"repo":"harbour"}`, `read list_issues {"repo":"harbour"}`),
-		[]string{`write close_issue {"id":"I-12"}`, `write delete_user {"id":1}`, `error getIssue {}`, `error list_issues {}`, `error close_issue {}`, `error delete_user {}`},
+		[]string{`write anew close_issue {"id":"I-12"}`, `write close_issue {"id":"I-12"}`, `write anew delete_user {"id":1}`, `write delete_user {"id":1}`, `error getIssue {}`, `error list_issues {}`, `error close_issue {}`, `error delete_user {}`},
 	)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -295,12 +306,37 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// What an agent knows without the tool is asserted of a second call.
+func TestRepeats(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello": "hello", "Echo: hello": "Echo: hello", "No entity hello": "", "hello is unknown": "", "{}": "", "[]": "", "hello at 10:00": "",
+		"{\n  \"n\": 0,\n  \"words\": 1\n}": `"words": 1`, `{"error": null, "name":"hello"}`: `"name":"hello"`, `{"ok": true, "found": "none"}`: "", `{"id": 1234567}`: "",
+	} {
+		a := Answer{Try{Kind: Read, Tool: "echo", Arguments: json.RawMessage(`{"say":"hello"}`)}, evidence.OutcomeOK, json.RawMessage(said(text))}
+		if got := a.repeats([]Answer{a}); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if got := a.repeats(nil); got != "" {
+			t.Errorf("%q, of a call that was made once: %q", text, got)
+		}
+	}
+	for kind, want := range map[Kind]string{Read: "", Write: `"done": true`} {
+		a := Answer{Try{Kind: kind, Tool: "set"}, evidence.OutcomeOK, json.RawMessage(said(`{"done": true}`))}
+		if got := a.repeats([]Answer{a}); got != want {
+			t.Errorf("%s: %q, want %q", kind, got, want)
+		}
+	}
+}
+
 func TestArguments(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{}`: `{}`,
 		`{"properties":{"a":{"type":["null","boolean"]}},"required":["a"]}`:                                        `{"a":false}`,
 		`{"properties":{"a":{"anyOf":[{"type":"null"},{"type":"number"}]}},"required":["a"]}`:                      `{"a":1}`,
 		`{"properties":{"a":{"type":"array","minItems":2,"items":{"type":"integer"}}},"required":["a"]}`:           `{"a":[1,1]}`,
+		`{"properties":{"a":{"type":"array","items":{"type":"integer"}}},"required":["a"]}`:                        `{"a":[1]}`,
+		`{"properties":{"a":{"type":"array"}},"required":["a"]}`:                                                   `{"a":["hello"]}`,
+		`{"properties":{"sql":{"type":"string"}},"required":["sql"]}`:                                              `{"sql":"SELECT 6 * 7 AS answer"}`,
 		`{"properties":{"a":{"type":"object","required":["b"]}},"required":["a"]}`:                                 `{"a":{"b":"hello"}}`,
 		`{"properties":{"a":{"$ref":"#/$defs/k"}},"required":["a"],"$defs":{"k":{"const":7}}}`:                     `{"a":7}`,
 		`{"properties":{"a":{"type":"string","format":"email"}},"required":["a"]}`:                                 `{"a":"someone@example.com"}`,
@@ -364,6 +400,11 @@ func TestChoose(t *testing.T) {
 	}
 	if got := Choose(append(answers, answer(Error, "city", evidence.OutcomeProtocolError, `{"message": "one of Paris, Rome"}`))); len(got) != 2 {
 		t.Errorf("a refusal with the answer in it: %+v", got)
+	}
+	// The second of two equal calls is no answer of its own.
+	toggled := []Answer{answer(Write, "toggle", evidence.OutcomeOK, said("Started")), answer(Write, "toggle", evidence.OutcomeOK, said("Stopped"))}
+	if got := Choose(toggled); len(got) != 1 || got[0].Unsure == "" {
+		t.Errorf("what changes with each call: %+v", got)
 	}
 	// What tells nothing has to be completed.
 	for raw, want := range map[string]string{

@@ -33,10 +33,11 @@ type Try struct {
 	Arguments json.RawMessage
 	Guesses   int    // how many of the arguments were made up
 	Does      string // what the tool says that it does; empty if it cannot stand in a prompt
+	Anew      bool   // it is made in a new session, where a server on stdio has forgotten other calls
 }
 
 // maxTries is how many tools of each kind are called.
-const maxTries = 12
+const maxTries = 24
 
 // maxRounds is how often a tool that reads is called with other arguments, which earlier answers gave.
 const maxRounds = 3
@@ -49,8 +50,8 @@ var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
 // Tries returns the next calls that are worth trying on a server that lists a catalog, given what came
 // of earlier ones; none at the end. At first the tools that read are called, and once more where the
-// answers give them other arguments, as an id in a list; then those that write, and calls that have to be
-// refused. Of a server whose calls may reach something outside, only tools that say that they only read
+// answers give them other arguments, as an id in a list; then those that write, each in a session of its own,
+// and calls that have to be refused. Of a server whose calls may reach something outside, only tools that say that they only read
 // are called, and none with arguments that it has to refuse. With the name of a tool, only that one is
 // called besides tools that read.
 func Tries(c catalog.Catalog, only string, reachesOut bool, made []Answer) []Try {
@@ -104,7 +105,13 @@ func Tries(c catalog.Catalog, only string, reachesOut bool, made []Answer) []Try
 	case slices.ContainsFunc(made, func(a Answer) bool { return a.Kind != Read }):
 		return nil
 	}
-	return slices.Concat(first(writes), first(errors))
+	var all []Try
+	for _, try := range first(writes) {
+		anew := try
+		anew.Anew = true
+		all = append(all, anew, try) // twice, too
+	}
+	return append(all, first(errors)...)
 }
 
 // rank returns 1 for true.
@@ -165,7 +172,8 @@ func Omitted(tool catalog.Entry, reachesOut bool) string {
 type Task struct {
 	Try
 	Outcome evidence.Outcome
-	Excerpt string // of the answer's text; empty where nothing in it is sure to be right
+	Excerpt string // of the answer's text, for an agent to tell; empty where nothing in it is sure to be right
+	Repeats string // of the answer's text, where an agent knows it without the tool: a call after the agent's has it again
 	Unsure  string // why a person has to complete the task; empty if it is complete
 	Then    *Task  // after a call that is refused, one of the same tool that is answered; nil for other kinds
 }
@@ -191,8 +199,7 @@ type Answer struct {
 	Raw     json.RawMessage // a result or an error, as the server wrote it
 }
 
-// Choose returns the tasks that answers are good for: one for each tool that reads, one for the tools
-// that write, of which the first may have changed what the others answer, and one for a call that was
+// Choose returns the tasks that answers are good for: one for each tool, and one for a call that was
 // refused. None is passed by a tool that answers something else, fails, or is gone: where no answer is
 // sure to be right, a person has to complete the task, of which there is one of each kind at most, and a
 // refusal, which a broken tool may give too, goes with a call that is answered.
@@ -202,7 +209,8 @@ func Choose(answers []Answer) (tasks []Task) {
 		best := map[string]Task{} // by tool
 		var tools []string
 		for i, a := range answers {
-			if a.Kind != kind {
+			before := func(b Answer) bool { return b.Kind == kind && b.isOf(a) }
+			if a.Kind != kind || slices.ContainsFunc(answers[:i], before) { // it is compared with the first
 				continue
 			}
 			task := a.task(answers[i+1:])
@@ -217,10 +225,10 @@ func Choose(answers []Answer) (tasks []Task) {
 		slices.SortStableFunc(tools, func(a, b string) int { return best[a].doubt() - best[b].doubt() })
 		for i, tool := range tools {
 			task := best[tool]
-			if task.Unsure == "" {
+			if task.Excerpt != "" {
 				sure = append(sure, task)
 			}
-			if i == 0 || kind == Read && task.Unsure == "" && i < maxReads {
+			if i == 0 || task.Unsure == "" && i < maxTasks {
 				tasks = append(tasks, task)
 			}
 		}
@@ -248,8 +256,8 @@ func ChooseFor(tool string, answers []Answer) (Task, bool) {
 	return tasks[0], true
 }
 
-// maxReads is how many tasks there are for tools that read.
-const maxReads = 8
+// maxTasks is how many tasks there are for tools of a kind.
+const maxTasks = 12
 
 // task returns the task for a call that has to be answered.
 func (a Answer) task(later []Answer) Task {
@@ -259,13 +267,22 @@ func (a Answer) task(later []Answer) Task {
 		t.Unsure = "no arguments that fit the tool's schema could be made up"
 	case a.Outcome != evidence.OutcomeOK:
 		t.Unsure = fmt.Sprintf("the call ended as %s when it was tried, with %s", a.Outcome, yamltext.Quoted(text.Shorten(answerText(a.Raw), maxSaid)))
+		if readOnly.MatchString(answerText(a.Raw)) {
+			t.Unsure += "; have the server write below /tmp, with an argument or with env in eval.yaml, or to a directory that writable names"
+		}
 	default:
 		if t.Excerpt = a.excerpt(later); t.Excerpt == "" {
+			t.Repeats = a.repeats(later)
+		}
+		if t.Excerpt+t.Repeats == "" {
 			t.Unsure = fmt.Sprintf("no part of what the tool answered when it was tried is sure to be right: %s", yamltext.Quoted(text.Shorten(answerText(a.Raw), maxSaid)))
 		}
 	}
 	return t
 }
+
+// readOnly matches what a server says that writes outside of what its container lets it write to.
+var readOnly = regexp.MustCompile(`(?i)read-only file ?system`)
 
 // maxSaid is how much of an answer stands in a comment.
 const maxSaid = 100
@@ -308,18 +325,64 @@ func given(arguments json.RawMessage) string {
 // same call has too.
 func (a Answer) excerpt(later []Answer) string {
 	said := answerText(a.Raw)
-	other := said
-	again := slices.IndexFunc(later, func(b Answer) bool {
-		return b.Tool == a.Tool && string(b.Arguments) == string(a.Arguments) && b.Outcome == a.Outcome
-	})
-	if again >= 0 {
-		other = answerText(later[again].Raw)
+	other, again := a.again(later)
+	if !again {
+		other = said
 	}
-	found := excerpt(said, other, strings.Join([]string{string(a.Arguments), a.Tool, a.Does}, " "), a.Kind == Read)
+	found := excerpt(said, other, strings.Join([]string{string(a.Arguments), a.Tool, a.Does}, " "), a.Kind != Error)
 	if a.Kind == Error {
 		found, _, _ = strings.Cut(found, ": ") // what follows tells of the arguments, or of a library
 	}
 	return found
+}
+
+// isOf reports whether a is an answer to the same call as another.
+func (a Answer) isOf(b Answer) bool {
+	return a.Tool == b.Tool && string(a.Arguments) == string(b.Arguments)
+}
+
+// again returns the text of a later answer to the same call.
+func (a Answer) again(later []Answer) (said string, ok bool) {
+	at := slices.IndexFunc(later, func(b Answer) bool {
+		return b.isOf(a) && b.Outcome == a.Outcome
+	})
+	if at < 0 {
+		return "", false
+	}
+	return answerText(later[at].Raw), true
+}
+
+// member matches a member of a JSON object with a short value.
+var member = regexp.MustCompile(`"[\w. -]{1,40}"\s*:\s*("[^"\\{}]{1,40}"|-?\d[\d.]*|true)`)
+
+// negative matches what is said where nothing was found or done.
+var negative = regexp.MustCompile(`(?i)\b(no|not|none|nothing|never|null|undefined|unknown|missing|invalid|cannot|can't|could|empty|errors?|fail(ed|ure|s)?|exception)\b`)
+
+// affirmative matches what a tool says that has done what it was asked.
+var affirmative = regexp.MustCompile(`(?i)^"?(ok|okay|done|success(ful|fully)?|true)\b`)
+
+// repeats returns a piece of the answer's text, word for word, that a later answer to the same call has too: a line, or
+// a member of a JSON object.
+func (a Answer) repeats(later []Answer) string {
+	said := answerText(a.Raw)
+	other, again := a.again(later)
+	if !again {
+		return ""
+	}
+	pieces := strings.Split(said, "\n")
+	if jsontext.Valid([]byte(said)) {
+		pieces = member.FindAllString(said, -1)
+	}
+	for _, piece := range pieces {
+		value := piece
+		if found := member.FindStringSubmatch(piece); found != nil {
+			value = found[1]
+		}
+		if piece = strings.TrimSpace(piece); len(piece) <= maxExcerpt && isHarmless(piece) && strings.Contains(other, piece) && (tells(value, "") || a.Kind == Write && affirmative.MatchString(value)) && !negative.MatchString(piece) && !changing.MatchString(piece) {
+			return piece
+		}
+	}
+	return ""
 }
 
 // answerText returns the text of a tool's result, or the message of an error.
