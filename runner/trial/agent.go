@@ -124,11 +124,8 @@ func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, stoppe
 	if e.ended {
 		e.exit, e.lost = agent.Wait()
 	}
-	containers := w.stage.withAgent()
-	if e.ended && e.lost == nil && e.exit.Code == 0 {
-		containers = gone(containers) // to ask all takes longer, and nothing failed for them
-	}
-	if err := firstForeign(ctx, containers); err != nil {
+	failed := !e.ended || e.lost != nil || e.exit.Code != 0
+	if err := foreignEnding(ctx, w.stage.withAgent(), failed); err != nil {
 		return nil, err
 	}
 	e.container = w.stage.sandbox.Ended(ctx, sandbox.Agent)

@@ -67,10 +67,9 @@ func (a asker) askAll(ctx context.Context, asks []grading.Ask) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if unanswered != nil {
-			if err := firstForeign(ctx, a.containers); err != nil {
-				return err
-			}
+		call, _ := answer.(*evidence.CallAnswer)
+		if err := foreignEnding(ctx, a.containers, unanswered != nil || call != nil && call.Outcome.Unanswered()); err != nil {
+			return err
 		}
 		if err := recordStep(a.rec, ask, answer, unanswered); err != nil {
 			return err

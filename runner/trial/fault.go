@@ -99,11 +99,12 @@ func (s *stage) members() []member {
 	return all
 }
 
-// gone returns the containers that are known to be gone.
-func gone(containers []member) []member {
-	return slices.DeleteFunc(slices.Clone(containers), func(m member) bool {
-		return !process.IsClosed(m.sandbox.Gone(m.container))
-	})
+// foreignEnding returns a fault if somebody outside the trial ended one of the containers, or nil. It asks all if
+// something failed, since a program may notice an end before it is known here, and else those known to be gone.
+func foreignEnding(ctx context.Context, containers []member, failed bool) error {
+	return firstForeign(ctx, slices.DeleteFunc(slices.Clone(containers), func(m member) bool {
+		return !failed && !process.IsClosed(m.sandbox.Gone(m.container))
+	}))
 }
 
 // withAgent returns the containers of servers and services, and the agent's.
@@ -112,7 +113,7 @@ func (s *stage) withAgent() []member {
 }
 
 // firstForeign returns a fault for the first of the containers that somebody outside the trial
-// ended, or nil. It asks each, since programs may notice an end before it is known here.
+// ended, or nil. It asks each.
 func firstForeign(ctx context.Context, containers []member) error {
 	for _, m := range containers {
 		if err := foreignFault(m.container, m.sandbox.Ended(ctx, m.container)); err != nil {
