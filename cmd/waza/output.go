@@ -165,7 +165,7 @@ func (o runOutput) printOutcome(j *runner.Job, out runner.Outcome, err error) er
 
 // epilogue prints which trials did not pass and why, and where the evidence is.
 func (s *state) epilogue(run view.Run, l verbosity) {
-	end := terminal.Ending{Run: run, Style: s.styleOf(s.stdout)}
+	end := terminal.Ending{Run: run, Style: s.styleOf(s.stdout), Width: width(s.stdout)}
 	page := filepath.Join(run.Dir, runner.ReportFile)
 	if info, err := os.Stat(page); err == nil && info.Mode().IsRegular() {
 		end.Report = page

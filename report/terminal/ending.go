@@ -25,20 +25,29 @@ type Ending struct {
 	Run    view.Run
 	Style  Style
 	Report string // path of the run's report; empty for none
+	Width  int    // of lines, in columns; 0 for no limit. Commands and paths are not broken.
 }
 
 // Write writes what did not pass and why, where the evidence is, and the verdict in the
 // last line.
 func (e Ending) Write(w io.Writer) error {
 	tasks := view.Tasks(e.Run.Results)
-	return writeLines(w, []string{""}, again(tasks), e.failures(tasks, true), ungraded(tasks), events(tasks), view.LostServers(e.Run.Results),
-		slowest(tasks), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
+	return writeLines(w, []string{""}, e.fit(again(tasks)...), e.failures(tasks, true), e.fit(ungraded(tasks)...), e.fit(events(tasks)...),
+		e.fit(view.LostServers(e.Run.Results)...), e.fit(slowest(tasks)...), e.fit(e.triggers()...), e.places(), e.fit(Verdict(e.Run, e.Style)))
 }
 
 // WriteShort writes the same with one line per failed trial.
 func (e Ending) WriteShort(w io.Writer) error {
 	tasks := view.Tasks(e.Run.Results)
-	return writeLines(w, e.failures(tasks, false), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
+	return writeLines(w, e.failures(tasks, false), e.fit(e.triggers()...), e.places(), e.fit(Verdict(e.Run, e.Style)))
+}
+
+// fit returns lines as [wrapped] breaks them.
+func (e Ending) fit(lines ...string) []string {
+	if e.Width == 0 || len(lines) == 0 {
+		return lines
+	}
+	return strings.Split(strings.TrimSuffix(string(wrapped([]byte(strings.Join(lines, "\n")), e.Width)), "\n"), "\n")
 }
 
 // Verdict returns the last line of a run's output.
@@ -97,9 +106,9 @@ func (e Ending) failures(tasks []view.Task, atLength bool) (lines []string) {
 		}
 		head := fmt.Sprintf("%s %s", whichText(g), Paint(e.Style, g.What.State)(g.What.Word))
 		if atLength {
-			lines = append(lines, whyLines(head, g.What.Why(g.First))...)
+			lines = append(lines, e.fit(whyLines(head, g.What.Why(g.First))...)...)
 		} else {
-			lines = append(lines, strings.TrimSuffix(head+": "+g.What.Why(g.First).Line(), ": "))
+			lines = append(lines, e.fit(strings.TrimSuffix(head+": "+g.What.Why(g.First).Line(), ": "))...)
 		}
 		lines = append(lines, e.Style.Faint(fmt.Sprintf("  waza show %s %s %d", text.ShellWord(e.Run.Dir), text.ShellWord(g.Task.TestID), g.Trials[0])))
 	}
@@ -185,7 +194,7 @@ func slowest(tasks []view.Task) []string {
 // places returns lines about where to look, and how to continue.
 func (e Ending) places() (lines []string) {
 	if i := e.Run.Isolation(); !e.Run.Isolated {
-		lines = append(lines, i.Word+": "+i.Text, "")
+		lines = append(e.fit(i.Word+": "+i.Text), "")
 	}
 	if e.Report != "" {
 		lines = append(lines, "report: "+e.Report)

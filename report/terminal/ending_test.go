@@ -37,6 +37,25 @@ func TestEpilogueWithoutAWord(t *testing.T) {
 	}
 }
 
+// On a terminal, sentences are broken between words, and commands and paths are not.
+func TestEpilogueFits(t *testing.T) {
+	t.Parallel()
+	e := endingOf(results.Task{TestID: "t", Runs: []results.RunResult{finished(1, evidence.ClassTimeout, strings.Repeat("word ", 20))}})
+	e.Run.Dir, e.Width = "a/directory/with/a/long/name/that/does/not/fit", 40
+	var out strings.Builder
+	if err := e.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 41 && !strings.Contains(line, e.Run.Dir) {
+			t.Errorf("%q", line)
+		}
+	}
+	if !strings.Contains(out.String(), "\n  waza show "+e.Run.Dir+" t 1\n") || !strings.Contains(out.String(), "word word\n    word") {
+		t.Error(out.String())
+	}
+}
+
 // Trials of a task that ended alike are told once.
 func TestEpilogueGroups(t *testing.T) {
 	t.Parallel()
