@@ -78,7 +78,7 @@ func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	l.newer = newerThanKnown(l.doc)
 	l.doc.IgnoreUnknown(l.newer)
 	if l.doc.Has("id") && !l.doc.Has("config") && !l.doc.Has("tasks") {
-		l.doc.Problemf(strictyaml.Path{"id"}, "this is the file of a task; name the eval that lists it under tasks")
+		l.doc.Problemf(strictyaml.Path{"id"}, "this is the file of a task; name the eval that lists it under tasks, as in waza run --task ID eval.yaml")
 		return nil, nil, l.doc.Err()
 	}
 	e.doc, e.overlay, e.otherExecutor = l.doc, opts.Overlay, opts.Executor != ""

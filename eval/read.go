@@ -108,7 +108,19 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 // unreadable returns an UnreadableError for the file at path.
 func unreadable(path string, err error) error {
 	if err = files.Cause(err); errors.Is(err, os.ErrNotExist) {
-		return &UnreadableError{path, fmt.Errorf("%w; correct the path", err)}
+		instead := "correct the path"
+		dir, ext := filepath.Dir(path), filepath.Ext(path)
+		entries, _ := os.ReadDir(dir)
+		var stems []string
+		for _, entry := range entries {
+			if stem, same := strings.CutSuffix(entry.Name(), ext); same {
+				stems = append(stems, stem)
+			}
+		}
+		if near := strictyaml.Nearest(strings.TrimSuffix(filepath.Base(path), ext), stems); near != "" {
+			instead = fmt.Sprintf("did you mean %s?", show(filepath.Join(dir, near+ext)))
+		}
+		return &UnreadableError{path, fmt.Errorf("%w; %s", err, instead)}
 	}
 	return &UnreadableError{path, fmt.Errorf("cannot be read: %w", err)}
 }

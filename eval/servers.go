@@ -328,7 +328,9 @@ func (e *Eval) needContainer(doc *strictyaml.Document, path strictyaml.Path, wha
 		e.Contained = cmp.Or(e.Contained, what)
 		return
 	}
-	doc.Problemf(path, "%s: it needs --isolate%s", what, instead)
+	if !e.doc.Reported("config", "isolate") {
+		doc.Problemf(path, "%s: it needs --isolate%s", what, instead)
+	}
 }
 
 // onThisMachine changes a server so that checks made for containers fit: its command needs no

@@ -175,7 +175,7 @@ func (r *clientReader) readServers() {
 		r.Servers[here] = r.server(here, at)
 	}
 	if len(r.Servers) == 0 && r.doc.Err() == nil {
-		r.doc.Problemf(r.at, "%s holds no server that is enabled, so there is nothing to lay over the eval", r.at)
+		r.doc.Problemf(r.at, "%s holds no server that is enabled; add one, or enable it", r.at)
 	}
 }
 

@@ -111,6 +111,9 @@ func (c *converter) list(n *yaml.Node, pos Position, depth int) *node {
 }
 
 func (c *converter) mapping(n *yaml.Node, pos Position, depth int) *node {
+	if len(n.Content) == 2 && n.Content[0].Kind == yaml.MappingNode && n.Style&n.Content[0].Style&yaml.FlowStyle != 0 {
+		return c.refuse(position(n), "a value with {{ must be in quotes")
+	}
 	made := &node{kind: mapping, pos: pos, size: 1, index: map[string]int{}}
 	var merged []*node
 	for i := 0; i < len(n.Content); i += 2 {

@@ -11,7 +11,16 @@ import (
 )
 
 // decoder sets Go values from nodes and reports mismatches.
-type decoder struct{ doc *Document }
+type decoder struct {
+	doc    *Document
+	around []mapped // the structs that the value is in, the innermost last
+}
+
+// mapped is a mapping that sets a struct.
+type mapped struct {
+	at    Path
+	known shape
+}
 
 // value sets v from n. lim are the limits of the field v.
 func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
@@ -105,6 +114,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 		return
 	}
 	known := shapeOf(v.Type())
+	d.around = append(slices.Clip(d.around), mapped{path, known})
 	ignored := map[string]bool{}
 	for _, p := range n.pairs {
 		at := path.With(p.key)
@@ -148,10 +158,40 @@ func (d decoder) unknown(p pair, at Path, known shape) {
 		d.doc.dropped++
 		return
 	}
+	if homes := d.homes(p.key); len(homes) > 0 && !isNearMiss(p.key, known.names) {
+		var names []string
+		for _, home := range homes {
+			where := "at the top of the file"
+			if len(home) > 0 {
+				where = "in " + home.String()
+			}
+			names = append(names, where)
+			d.doc.bad[home.With(p.key).String()] = true
+		}
+		d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q here; it belongs %s", p.key, orList(names)))
+		return
+	}
 	d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
 	if meant := Nearest(p.key, known.names); meant != "" && !d.doc.Has(at[:len(at)-1].With(meant)...) {
 		d.doc.bad[at[:len(at)-1].With(meant).String()] = true
 	}
+}
+
+// homes returns the paths of the mappings in which a key is known that is unknown where the decoder is:
+// those directly there or, if there are none, the innermost one around it.
+func (d decoder) homes(key string) (all []Path) {
+	here := d.around[len(d.around)-1]
+	for _, name := range here.known.names {
+		if inner := here.known.fields[name].mapping; inner != nil && slices.Contains(shapeOf(inner).names, key) {
+			all = append(all, here.at.With(name))
+		}
+	}
+	for _, outer := range slices.Backward(d.around[:len(d.around)-1]) {
+		if len(all) == 0 && slices.Contains(outer.known.names, key) {
+			all = append(all, outer.at)
+		}
+	}
+	return all
 }
 
 func (d decoder) missing(at Path) {
@@ -188,7 +228,11 @@ func (d decoder) mapOf(n *node, v reflect.Value, path Path) {
 
 func (d decoder) sliceOf(n *node, v reflect.Value, path Path, lim Limits) {
 	if n.kind != list {
-		d.mistyped(n, path, "a list")
+		want := "a list"
+		if n.kind == text {
+			want += ", as in [a, b]"
+		}
+		d.mistyped(n, path, want)
 		return
 	}
 	if lim.Required && len(n.items) == 0 {

@@ -112,7 +112,7 @@ func (d *Document) DecodeAt(v any, path ...any) bool {
 		n = &node{kind: mapping}
 	}
 	before := len(d.problems) + d.dropped + d.broken
-	decoder{d}.value(n, reflect.ValueOf(v).Elem(), path, Limits{})
+	decoder{doc: d}.value(n, reflect.ValueOf(v).Elem(), path, Limits{})
 	return len(d.problems)+d.dropped+d.broken == before
 }
 

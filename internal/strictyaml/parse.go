@@ -172,7 +172,7 @@ var plainly = map[string]struct {
 	"found character that cannot start any token":                  {here, "a value cannot begin with %c; put it in quotes"},
 	"did not find expected node content":                           {here, "a value cannot begin with %c; put it in quotes, or write a value before it"},
 	"could not find expected ':'":                                  {begun, "the key that begins here has no colon; add one, or indent the line if it belongs to the value above"},
-	"did not find expected key":                                    {here, "no key can begin here; indent the keys of a mapping alike, and put the whole of a value in its quotes"},
+	"did not find expected key":                                    {here, "no key can begin here; indent the keys of a mapping alike, write a colon after each, and put the whole of a value in its quotes"},
 	"did not find expected '-' indicator":                          {here, "no item of the list can begin here; begin each with -, and indent them alike"},
 	"found unknown escape character":                               {here, `the text has a \ before a character that needs none; write \\ for a backslash, or use single quotes`},
 	"found a tab character that violates indentation":              {here, "a tab cannot indent; use spaces"},

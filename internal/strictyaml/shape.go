@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -18,8 +19,9 @@ type shape struct {
 }
 
 type field struct {
-	index  []int
-	limits Limits
+	index   []int
+	limits  Limits
+	mapping reflect.Type // the struct that its mapping sets; nil if it takes none
 }
 
 // Limits are what the tags of a struct field define about its value. They are exported to
@@ -43,9 +45,20 @@ func shapeOf(t reflect.Type) shape {
 			continue
 		}
 		s.names = append(s.names, name)
-		s.fields[name] = field{f.Index, LimitsOf(f)}
+		s.fields[name] = field{f.Index, LimitsOf(f), mappingOf(f.Type)}
 	}
 	return s
+}
+
+// mappingOf returns the struct that a mapping for a field of type t sets, or nil.
+func mappingOf(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil
+	}
+	return t
 }
 
 // Given returns the keys of the non-zero fields of a struct, in order of the fields.
@@ -142,7 +155,7 @@ func Suggest(word string, known []string) string {
 	return "known here: " + strings.Join(sorted, ", ")
 }
 
-// Nearest returns the word in known most similar to word, or "" if none is similar.
+// Nearest returns the word in known most similar to word, or else the only one that begins with it, or "".
 func Nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
@@ -156,7 +169,14 @@ func Nearest(word string, known []string) string {
 			best, bestDistance = candidate, d
 		}
 	}
-	return best
+	if best != "" || len(word) < 3 {
+		return best
+	}
+	begins := slices.DeleteFunc(slices.Clone(known), func(candidate string) bool { return !strings.HasPrefix(fold(candidate), fold(word)) })
+	if len(begins) == 1 {
+		return begins[0]
+	}
+	return ""
 }
 
 // isNearMiss reports whether a key is a misspelling of one in known: up to two characters

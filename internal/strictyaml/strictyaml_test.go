@@ -161,8 +161,8 @@ func TestSyntax(t *testing.T) {
 		"a: {b: 1 c: 2}":            "1:10: this is not valid YAML: the mapping before this lacks a comma or its closing }",
 		"a: [1\nb: 2\n":             "2:1: this is not valid YAML: the list before this lacks a comma or its closing ]",
 		"a: b\n c: d\n":             `2:2: this is not valid YAML: no mapping can begin here; quote a value with ": " in it, and indent the keys of a mapping alike`,
-		"a:\n  - b\n c: d\n":        "3:2: this is not valid YAML: no key can begin here; indent the keys of a mapping alike, and put the whole of a value in its quotes",
-		"a: \"b\" c\n":              "1:8: this is not valid YAML: no key can begin here; indent the keys of a mapping alike, and put the whole of a value in its quotes",
+		"a:\n  - b\n c: d\n":        "3:2: this is not valid YAML: no key can begin here; indent the keys of a mapping alike, write a colon after each, and put the whole of a value in its quotes",
+		"a: \"b\" c\n":              "1:8: this is not valid YAML: no key can begin here; indent the keys of a mapping alike, write a colon after each, and put the whole of a value in its quotes",
 		"- a\nb: c\n":               "2:1: this is not valid YAML: no item of the list can begin here; begin each with -, and indent them alike",
 		"a: - b":                    "1:4: this is not valid YAML: no list can begin here; begin it on a line of its own, or quote a value that begins with -",
 		"a: |\n x\nw\n":             "3:1: this is not valid YAML: the key that begins here has no colon; add one, or indent the line if it belongs to the value above",
@@ -208,6 +208,22 @@ func TestShorthand(t *testing.T) {
 	} {
 		_, err := decode("f.yaml", []byte("name: n\n"+text+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+}
+
+// A key that is known somewhere near is sent there, and what is missing there is not reported as well.
+func TestKeysElsewhere(t *testing.T) {
+	for text, want := range map[string]string{
+		"trials_per_task: 2":                       `f.yaml:2:1: unknown key "trials_per_task" here; it belongs in config`,
+		"config: {trials_per_task: 1, mode: fast}": `f.yaml:2:30: unknown key "mode" here; it belongs at the top of the file`,
+		"conf: {}":      `f.yaml:2:1: unknown key "conf"; did you mean "config"?`,
+		"mode: {{ x }}": `f.yaml:2:7: a value with {{ must be in quotes`,
+		"tasks: a":      `f.yaml:2:8: tasks must be a list, as in [a, b], not the string "a"`,
+	} {
+		_, err := decode("f.yaml", []byte("name: n\n"+text+"\n"))
+		if err == nil || !strings.HasPrefix(err.Error(), want+"\n") || strings.Count(err.Error(), "f.yaml:") > 1 {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
 	}
