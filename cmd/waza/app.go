@@ -285,7 +285,11 @@ var badValue = regexp.MustCompile(`(?s)^(invalid value .*) for flag -([\w-]+): (
 func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
 	wrong := err.Error()
 	if flag, isUnknown := strings.CutPrefix(wrong, "flag provided but not defined: -"); isUnknown {
-		return usage("unknown flag --%s; %s", flag, suggestion("--", flag, flagNames(c), c.FullName()))
+		dashes := "--"
+		if len(flag) == 1 {
+			dashes = "-"
+		}
+		return usage("unknown flag %s%s; %s", dashes, flag, suggestion("--", flag, flagNames(c), c.FullName()))
 	}
 	if flag, isMissing := strings.CutPrefix(wrong, "flag needs an argument: "); isMissing {
 		wrong = "flag " + flag + " needs a value"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/export"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -67,7 +66,7 @@ func readExport(dir, which string) (run export.Run, err error) {
 		return run, withExitCode(err)
 	}
 	if len(run.Trials) == 0 && which != "" {
-		return run, usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
+		return run, noTrial(dir, which)
 	}
 	if run.Run, err = runner.ViewOf(dir, record); err != nil {
 		return run, withExitCode(err)

@@ -110,7 +110,7 @@ func trialNamed(run, which string) (evidence.Dir, evidence.Trial, error) {
 	case err != nil:
 		return "", evidence.Trial{}, withExitCode(err)
 	case len(found) == 0:
-		return "", evidence.Trial{}, usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
+		return "", evidence.Trial{}, noTrial(dir, which)
 	case len(found) > 1:
 		return "", evidence.Trial{}, usage("%s has %d trials of %s; name one, such as %s/1", dir, len(found), text.Inert(which), text.Inert(which))
 	}

@@ -140,7 +140,7 @@ script: [{say: hello}]
 		}
 	}
 	refused("nowhere is not a run directory", "--from", "nowhere", "x/1")
-	refused("run has no trial y/1; see waza show run", "--from", "run", "y/1")
+	refused("run has no trial other/1; see waza show run", "--from", "run", "other/1")
 	refused("run has no trial x/3; see waza show run", "--from", "run", "x/3")
 	refused("run has no trial x/one; see waza show run", "--from", "run", "x/one")
 	refused("run has 2 trials of x; name one, such as x/1", "--from", "run", "x")

@@ -145,8 +145,8 @@ func inCassette(c *cassette.Cassette) string {
 // cassetteFlags returns the flags that say what a run plays.
 func cassetteFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "cassette", Usage: "Play the servers, models and commands of the cassette in `DIR` in place of the real ones", DefaultText: "the eval's"},
-		&cli.StringSliceFlag{Name: "play", Usage: "Play only sides of `KIND` from the cassette: servers, models or commands (repeatable); or none, not even from the eval's", Action: func(_ context.Context, _ *cli.Command, kinds []string) error {
+		&cli.StringFlag{Name: "cassette", Usage: "Play the cassette in `DIR`; it takes the place of servers, models and commands", DefaultText: "the eval's"},
+		&cli.StringSliceFlag{Name: "play", Usage: "Play only `KIND` of the cassette (repeatable): servers, models or commands; or none, not even of the eval's", Action: func(_ context.Context, _ *cli.Command, kinds []string) error {
 			for _, kind := range kinds {
 				if !slices.Contains(eval.Playable(), cassette.Kind(kind)) || kind == string(eval.PlayNone) && len(kinds) > 1 {
 					return usage("--play must be %s, not %q", either(eval.Playable()), kind)
@@ -154,7 +154,7 @@ func cassetteFlags() []cli.Flag {
 			}
 			return nil
 		}},
-		&cli.StringFlag{Name: "on-miss", Usage: "What to do if the cassette has no answer to a server's request, as `MODE`: fail, or live, which asks the real server", DefaultText: "fail", Action: mustBeOneOf("on-miss", []string{eval.MissFail, eval.MissLive})},
+		&cli.StringFlag{Name: "on-miss", Usage: "On a miss of the cassette, `MODE`: fail or live; live asks the real server", DefaultText: "fail", Action: mustBeOneOf("on-miss", []string{eval.MissFail, eval.MissLive})},
 	}
 }
 

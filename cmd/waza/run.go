@@ -51,7 +51,7 @@ func runCommand(s *state) *cli.Command {
 				&cli.BoolFlag{Name: "baseline", Usage: "Run every trial also without faults or skills; the skills stay if there are faults, else the exit code is 0 if they raise the pass rate"},
 				&cli.BoolFlag{Name: "no-skills", Usage: "Run the agent without skills"},
 				&cli.BoolFlag{Name: "no-attacks", Usage: "Run without the tasks' attacks, as a baseline"},
-				&cli.StringFlag{Name: "faults", Usage: "Make the faults in `FILE` in all tasks, in place of theirs and the eval's; none for no faults", DefaultText: "the eval's"},
+				&cli.StringFlag{Name: "faults", Usage: "Make the faults in `FILE` in all tasks; they take the place of theirs and the eval's; none for no faults", DefaultText: "the eval's"},
 			),
 			under(groupSandbox,
 				isolateFlag("Run each trial in its own containers; --no-isolate runs agents and servers as processes of yours"),

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/dialect"
 	"github.com/waza-isolate/waza/report/terminal"
@@ -53,7 +55,7 @@ func showTrial(s *state, dir, which string, f format, as terminal.Shown) error {
 	case len(found) == 0 && which == "":
 		return usage("%s has no trial that has ended", dir)
 	case len(found) == 0:
-		return usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
+		return noTrial(dir, which)
 	}
 	if f == formatJSON {
 		return withExitCode(printTrialsAsJSON(s, found))
@@ -144,6 +146,20 @@ func trialsNamed(dir, which string) (named []evidence.Dir, err error) {
 		}
 	}
 	return named, err
+}
+
+// noTrial returns the mistake of naming a trial that a run lacks.
+func noTrial(dir, which string) error {
+	all, _ := trialsNamed(dir, "") // read before
+	task, _, _ := strings.Cut(which, "/")
+	var names []string
+	for _, trial := range all {
+		names = append(names, filepath.Base(filepath.Dir(string(trial))))
+	}
+	if near := strictyaml.Nearest(task, slices.Compact(names)); near != "" && near != task {
+		return usage("%s has no trial %s; did you mean %s?", dir, text.Inert(which), text.Inert(near))
+	}
+	return usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
 }
 
 // listTrials prints a line for each trial, with the command that shows it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/frontmatter"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -166,6 +167,15 @@ var runsDir = filepath.Join(".waza", "runs")
 // directory called latest is named ./latest.
 func runNamed(name string) (string, error) {
 	if name != latest {
+		if _, err := os.Lstat(name); err != nil {
+			all := runs()
+			at := slices.IndexFunc(all, func(run string) bool { return filepath.Base(run) == name })
+			if near := strictyaml.Nearest(name, all); at >= 0 {
+				return "", usage("there is no run directory %s here; did you mean %s?", text.Inert(name), all[at])
+			} else if near != "" {
+				return "", usage("there is no run directory %s; did you mean %s?", text.Inert(name), near)
+			}
+		}
 		return runner.NamedDir(name), nil
 	}
 	dir, err := runner.Latest(runsDir)
@@ -223,7 +233,13 @@ func selectTasks(tasks []eval.ResolvedTask, ids, tags []string) ([]eval.Resolved
 			}
 		}
 		slices.Sort(asked)
-		return nil, usage("no task matches %s; the eval's tasks are %s", strings.Join(asked, " "), strings.Join(known, ", "))
+		part := ""
+		for _, glob := range ids {
+			if !strings.ContainsAny(glob, "*?[") && slices.ContainsFunc(known, func(id string) bool { return strings.Contains(id, glob) }) {
+				part = "; for a part of a name write --task '*" + glob + "*'"
+			}
+		}
+		return nil, usage("no task matches %s; the eval's tasks are %s%s", strings.Join(asked, " "), strings.Join(known, ", "), part)
 	}
 	return chosen, nil
 }

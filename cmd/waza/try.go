@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/cmd/waza/scaffold"
@@ -52,14 +54,18 @@ func tryServers(ctx context.Context, s *state, command string, e *eval.Eval, too
 	}
 	for _, found := range report.Servers {
 		one := tried{Server: found, says: found.Catalog.Server.Name}
+		failed := found.Failed
+		if !strings.HasPrefix(failed, fmt.Sprintf("MCP server %q ", found.Name)) {
+			failed = fmt.Sprintf("server %q: %s", found.Name, failed)
+		}
 		switch {
 		case found.Failed == "":
 			one.tools = found.Catalog.Of(catalog.Tools).Entries
 			one.answers = answersTo(tries[found.Name], found.Answers)
 		case found.Evidence == "": // it was never started
-			one.failed = &exitError{exitInfra, fmt.Errorf("server %q: %s", found.Name, found.Failed)}
+			one.failed = &exitError{exitInfra, errors.New(failed)}
 		default:
-			one.failed = &exitError{exitInfra, fmt.Errorf("server %q: %s; its evidence is in %s", found.Name, found.Failed, filepath.Join(q.Dir, found.Evidence))}
+			one.failed = &exitError{exitInfra, fmt.Errorf("%s; its evidence is in %s", failed, filepath.Join(q.Dir, found.Evidence))}
 		}
 		all = append(all, one)
 	}
