@@ -267,7 +267,7 @@ func named(format, name string) string {
 		value string
 	}{
 		{[]string{"url", "uri"}, "https://example.com/"}, {[]string{"mail"}, "someone@example.com"},
-		{[]string{"path", "file", "dir", "folder"}, "/tmp"}, {[]string{"timezone", "time_zone", "tz"}, "UTC"},
+		{[]string{"filename", "file_name"}, "hello.txt"}, {[]string{"path", "file", "dir", "folder"}, "/tmp"}, {[]string{"timezone", "time_zone", "tz"}, "UTC"},
 		{[]string{"city", "location", "place", "town"}, "Paris"}, {[]string{"date"}, "2026-01-02"}, {[]string{"time"}, "12:00"},
 		{[]string{"cron"}, "0 9 * * 1"}, {[]string{"expression", "formula"}, "6 * 7"}, {[]string{"sql"}, "SELECT 6 * 7 AS answer"}, {[]string{"command"}, "uname"},
 	} {
