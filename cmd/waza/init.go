@@ -40,7 +40,7 @@ func initCommand(s *state) *cli.Command {
 		Usage:     "Write an eval for an MCP server, and run it",
 		ArgsUsage: "[DIR | FILE | mcp.json | URL | eval.yaml | -- COMMAND [ARGS]]",
 		Description: "Starts the server in a container, tries some of its tools, and writes eval.yaml, a task in tasks/ " +
-			"for each kind of tool, and .github/workflows/waza.yml. Then it runs the eval. Where no answer is sure to " +
+			"for each tool whose answer can be asserted, and .github/workflows/waza.yml. Then it runs the eval. Where no answer is sure to " +
 			"be right, a task says CHANGE ME, and fails until you replace that.\n\n" +
 			"The server is the source in DIR (default: the current directory) or the program in FILE, those of a " +
 			"client's file such as mcp.json, a remote one, or what COMMAND starts: npx, uvx, docker run, a program " +
