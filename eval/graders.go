@@ -40,14 +40,14 @@ type serverName struct {
 func (g *graders) checkServers(declared []string) {
 	declared = slices.Compact(slices.Sorted(slices.Values(declared))) // a task's may be the eval's
 	for _, s := range g.servers {
-		if !slices.Contains(declared, s.name) && !g.eval.hidesServers() {
+		if !slices.Contains(declared, s.name) && !hidesServers(g.eval) {
 			g.doc.Problemf(s.at, "grader %q names %s", s.grader, notDeclared(s.name, declared))
 		}
 	}
 }
 
 // hidesServers reports whether the eval has servers where they cannot be read, which is reported.
-func (e *Eval) hidesServers() bool { return e.doc.Reported("config", "mcp_servers") }
+func hidesServers(e *Eval) bool { return e.doc.Reported("config", "mcp_servers") }
 
 // notDeclared ends the message about something that names a server which is not declared.
 func notDeclared(name string, declared []string) string {

@@ -193,7 +193,7 @@ func (r resolver) checkAnswers() {
 func (r resolver) checkScriptServers(script strictyaml.Path) {
 	declared := slices.Compact(slices.Sorted(slices.Values(r.serverNames())))
 	for at, called := range ScriptCalls(r.task.Script) {
-		if !r.eval.hidesServers() && !strings.Contains(called.Server, "{{") && !slices.Contains(declared, called.Server) {
+		if !hidesServers(r.eval) && !strings.Contains(called.Server, "{{") && !slices.Contains(declared, called.Server) {
 			r.doc.Problemf(script.With(at...).With("server"), "the script names %s", notDeclared(called.Server, declared))
 		}
 	}
