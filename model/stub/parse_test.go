@@ -37,7 +37,7 @@ func TestMistakesInScripts(t *testing.T) {
 		"turns: [{say: a, usage: {input: 1, output: 1, cached: 2}}]":   "s.yaml:1:10: turns[0].usage: cached is a part of input and must not be more",
 		"turns: [{say: a}]\nconversations: [{turns: [{say: b}]}]":      "s.yaml:1:1: turns and conversations are both here; put these turns last under conversations, without when",
 		"conversations: [{turns: [{say: b}]}, {turns: [{say: b}]}]":    "s.yaml:1:18: conversations[0] has no when, so those after it are never played; put it last",
-		"conversations: [{when: {prompt: a}, turns: [{say: b}]}]":      `s.yaml:1:25: unknown key "prompt"; known here: model, prompt_contains, result_contains, system_contains, tool`,
+		"conversations: [{when: {prompt: a}, turns: [{say: b}]}]":      `s.yaml:1:25: unknown key "prompt"; did you mean "prompt_contains"?`,
 		"turns: [{say: a}]\nasides: [{when: {}, say: b}]":              "s.yaml:2:11: asides[0].when has no condition, so nothing else would be played; add one",
 		"turns: [{say: a}]\nasides: [{when: {prompt_contains: x}}]":    `s.yaml:2:11: missing key "say"; add asides[0].say`,
 		"turns: [{say: a}]\nmodels: ['']":                              "s.yaml:2:10: models[0] must not be empty",
