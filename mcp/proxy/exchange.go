@@ -68,6 +68,9 @@ func newExchange(s *stdioSession, in inbound) *exchange {
 		asked:       in.env.of(request),
 		open:        map[string]jsonrpc.ID{},
 	}
+	if in.fault.hides() { // all that the agent gets, which must not resume the stream either
+		ex.replay, ex.streams = nil, false
+	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
 		ex.asked[i].injects, ex.asked[i].fault = s.bridge.injectionsFor(m), in.fault

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -229,6 +230,58 @@ func TestFaultKillsSession(t *testing.T) {
 			t.Errorf("call of %s has fault %q and outcome %s", call.Tool, call.Fault, call.Outcome)
 		}
 	}
+}
+
+// An agent cannot get what a fault withholds by resuming a stream: what comes before the answer is on
+// another stream, or has no id.
+func TestFaultNotResumed(t *testing.T) {
+	t.Parallel()
+	drops := func(json.RawMessage) *cassette.Fault { return &cassette.Fault{Server: "s", Kind: evidence.FaultDrop} }
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hold"}}`
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}, Fault: drops})
+		session := b.open()
+		go func() {
+			b.rec.wait(t, "the message before the answer", hasFrame(evidence.ToClient, "", "notifications/held"))
+			b.post(session, release)
+		}()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://s/mcp", strings.NewReader(call))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set(headerSession, session)
+		answer, err := b.client.Do(r)
+		if err != nil {
+			return
+		}
+		defer func() { _ = answer.Body.Close() }()
+		if got, err := io.ReadAll(answer.Body); err == nil || bytes.Contains(got, []byte("id:")) || bytes.Contains(got, []byte("result")) {
+			t.Errorf("the agent got %q, %v", got, err)
+		}
+	})
+	t.Run("stream", func(t *testing.T) {
+		t.Parallel()
+		server := proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+			sent, err := parse(readAll(r.Body))
+			if err != nil || !asks(sent) {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			w.Header().Set(headerSession, "s1")
+			written(w, "id: 4\ndata:\n\n", `id: 5`+"\n"+`data: {"jsonrpc":"2.0","method":"notifications/held"}`+"\n\n",
+				`id: 6`+"\n"+`data: {"jsonrpc":"2.0","id":`+string(sent[0].ID.Raw)+`,"result":{"protocolVersion":"2025-11-25"}}`+"\n\n")
+		})}, Fault: drops}
+		b := newBench(t, quick(), server)
+		next := eventsOf(t, b.request(t.Context(), "POST", "s", call, headerSession, b.open()))
+		if e := next(); e == nil || e.id != "" || !strings.Contains(e.data, "notifications/held") {
+			t.Errorf("the first event is %+v", e)
+		}
+		if e := next(); e != nil {
+			t.Errorf("after it: %+v", e)
+		}
+	})
 }
 
 // An agent that leaves before a late answer has abandoned the call, and a hidden tool has no fault.

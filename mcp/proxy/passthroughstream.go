@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -95,6 +97,13 @@ func (s *source) discard() {
 
 // recordEvent records the message in an event, and returns the event for the agent.
 func (x *proxiedRequest) recordEvent(e transport.Event) []byte {
+	if x.inbound.fault.hides() && e.HasID { // with an id, the agent could get later what it must not
+		var plain bytes.Buffer
+		if len(e.Data) > 0 {
+			_, _ = sse.Message{Type: string(e.Type), Data: e.Data}.WriteTo(&plain) // it never fails
+		}
+		e.Event, e.Raw = sse.Parse(plain.Bytes()), plain.Bytes()
+	}
 	x.resumable = x.resumable || e.HasID
 	if len(e.Data) == 0 {
 		return e.Raw
