@@ -125,7 +125,7 @@ func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, stoppe
 		e.exit, e.lost = agent.Wait()
 	}
 	failed := !e.ended || e.lost != nil || e.exit.Code != 0
-	if err := foreignEnding(ctx, w.stage.withAgent(), failed); err != nil {
+	if err := foreignEnding(ctx, w.stage.members(), failed); err != nil {
 		return nil, err
 	}
 	e.container = w.stage.sandbox.Ended(ctx, sandbox.Agent)
