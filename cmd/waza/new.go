@@ -92,8 +92,11 @@ func openEval(c *cli.Command) (*evalEdit, error) {
 		named = files.NamedFile(named)
 	}
 	path, err := evalNamed(named)
-	if err != nil {
+	switch {
+	case err != nil && c.IsSet("eval"):
 		return nil, usage("--eval: %w", err)
+	case err != nil:
+		return nil, usage("%w", err)
 	}
 	return readEval(path)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/cassette"
+	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -45,6 +47,26 @@ func TestAnswer(t *testing.T) {
 		}
 		if (reported == 1) != strings.Contains(want, "no response of the mock") {
 			t.Errorf("%s was told %d times", arguments, reported)
+		}
+	}
+}
+
+// What an agent lists in one run and not in another is refused where it is not recorded, and is a miss where
+// another page of it is, or where it is the tools.
+func TestListedNever(t *testing.T) {
+	side := &cassette.Side{Entries: []cassette.Entry{{
+		Kind:   match.Matchers{"method": cassette.Matcher("equals", "prompts/list")},
+		Match:  match.Matchers{"params.cursor": cassette.Matcher("equals", "2")},
+		Answer: &cassette.Answer{Value: json.RawMessage(`{"result":{"prompts":[]}}`)},
+	}}}
+	if err := side.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	for method, misses := range map[string]int{"server/discover": 0, "resources/list": 0, "resources/templates/list": 0, "prompts/list": 1, "tools/list": 1, "resources/read": 1} {
+		missed := 0
+		got, _, _ := Played("crm", side).Play(1, func(error) { missed++ }).handle(evidence.SenderAgent, []byte(`{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`))
+		if missed != misses || !strings.Contains(string(got), `"error"`) {
+			t.Errorf("%s is a miss %d times, and answered with %s", method, missed, got)
 		}
 	}
 }

@@ -173,6 +173,10 @@ const (
 	methodCall       = "tools/call"
 )
 
+// discovers has the methods with which clients find out by themselves what a server has, besides its tools, which
+// waza itself lists. Whether an agent comes to ask before it ends is a matter of time.
+var discovers = map[string]bool{methodDiscover: true, "prompts/list": true, "resources/list": true, "resources/templates/list": true}
+
 // Request returns the members of a request that conditions of a server's entries are on: of a call the
 // tool and its arguments, of others the parameters, without what clients add to any request.
 func Request(method string, params json.RawMessage) map[string]any {
@@ -241,7 +245,7 @@ func (p *Player) unanswered(r jsonrpc.Message, asked map[string]any, miss *casse
 		p.missed(err)
 		return jsonrpc.Answer(r.ID, toolError(err.Error()))
 	}
-	if r.Method == methodDiscover { // with which a client finds out
+	if discovers[r.Method] && miss.Nearest < 0 {
 		return jsonrpc.Refuse(r.ID, jsonrpc.MethodNotFound, "the server has no such method")
 	}
 	p.missed(miss)

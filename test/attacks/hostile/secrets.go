@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -126,6 +127,11 @@ func tunnelTo(ctx context.Context, proxy, to string, content []byte) error {
 	if err != nil || !strings.Contains(status, " 200 ") {
 		return fmt.Errorf("%q, %w", status, err)
 	}
-	_, err = conn.Write(content)
-	return err
+	if _, err := conn.Write(content); err != nil {
+		return err
+	}
+	// A connection that is closed before it is read to its end is reset, and what was sent is lost.
+	_ = conn.(*net.TCPConn).CloseWrite()
+	_, _ = io.Copy(io.Discard, conn)
+	return nil
 }
