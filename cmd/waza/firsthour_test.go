@@ -25,7 +25,8 @@ type beginner struct {
 type breakage struct{ what, from, to string }
 
 // beginners returns what people have who have a server and nothing else. The servers in Go and Python and that with a
-// database have no SDK; the one in Python ignores methods that it does not know, as short servers do.
+// database have no SDK; the one in Python ignores methods that it does not know, as short servers do. Those that take
+// long to compile break in one way only.
 func beginners() map[string]beginner {
 	return map[string]beginner{
 		"node": {
@@ -52,7 +53,7 @@ await server.connect(new StdioServerTransport());
 		},
 		"typescript": { // in a package of a monorepo
 			dir: "packages/units", file: "src/index.ts", comment: "//", init: []string{"--", "node", "dist/index.js"},
-			breaks: []breakage{{"a wrong answer", "* 1.8", "* 1.9"}, {"an exception", "return { content", `throw new Error("no scale"); return { content`}, {"a tool that is gone", `"to_fahrenheit"`, `"to_kelvin"`}},
+			breaks: []breakage{{"an exception", "return { content", `throw new Error("no scale"); return { content`}},
 			files: `
 -- package.json --
 {"name": "tools", "private": true, "workspaces": ["packages/*"]}
@@ -82,7 +83,7 @@ await server.connect(new StdioServerTransport());
 		},
 		"go": {
 			file: "main.go", comment: "//", init: []string{"--", "go", "run", "."},
-			breaks: []breakage{{"a wrong answer", "d letters", "d characters"}, {"an exception", `result["initialize"] =`, `if m.Method == "tools/call" { panic("no letters") }; result["initialize"] =`}, {"a tool that is gone", "count_letters", "count_runes"}},
+			breaks: []breakage{{"an exception", `result["initialize"] =`, `if m.Method == "tools/call" { panic("no letters") }; result["initialize"] =`}},
 			files: `
 -- go.mod --
 module letters
@@ -175,7 +176,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 }
 
 // TestImages_FirstHour does what people do first, with nothing but a server of their own: a first
-// verdict, a tool that breaks in three ways, a look at why, a mend. With -v it prints what that takes.
+// verdict, a tool that breaks in several ways, a look at why, a mend. With -v it prints what that takes.
 func TestImages_FirstHour(t *testing.T) {
 	for name, its := range beginners() {
 		t.Run(name, func(t *testing.T) {

@@ -92,11 +92,8 @@ func openEval(c *cli.Command) (*evalEdit, error) {
 		named = files.NamedFile(named)
 	}
 	path, err := evalNamed(named)
-	switch {
-	case err != nil && c.IsSet("eval"):
+	if err != nil {
 		return nil, usage("--eval: %w", err)
-	case err != nil:
-		return nil, usage("%w", err)
 	}
 	return readEval(path)
 }
