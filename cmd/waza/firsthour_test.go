@@ -83,7 +83,7 @@ await server.connect(new StdioServerTransport());
 		},
 		"go": {
 			file: "main.go", comment: "//", init: []string{"--", "go", "run", "."},
-			breaks: []breakage{{"an exception", `result["initialize"] =`, `if m.Method == "tools/call" { panic("no letters") }; result["initialize"] =`}},
+			breaks: []breakage{{"a wrong answer", "d letters", "d characters"}},
 			files: `
 -- go.mod --
 module letters
