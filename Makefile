@@ -11,7 +11,7 @@ export GOTOOLCHAIN ?= auto
 # All but the race detector is compiled as waza is released, without C, and so once.
 export CGO_ENABLED ?= 0
 # What was compiled in one clone serves another. A compiler that collects no garbage below
-# 512 MiB needs a fifth less of the processor.
+# 512 MiB needs about a tenth less of the processor.
 export GOFLAGS ?= -trimpath '-toolexec=env GOGC=off GOMEMLIMIT=512MiB'
 
 SUITES ?= base
