@@ -70,7 +70,7 @@ func TestMain(m *testing.M) {
 	case "hostile":
 		hostileServer(os.Stdin, os.Stdout, os.Stderr)
 	case "deaf":
-		select {}
+		hang()
 	case "broken":
 		os.Stderr.WriteString("cannot open database\n")
 		os.Exit(7)
@@ -261,3 +261,6 @@ func (r *memoryRecorder) sequence() iter.Seq2[evidence.Frame, error] {
 		}
 	}
 }
+
+// hang does not return. The runtime would end a program without C, all of whose goroutines block in select, as deadlocked.
+func hang() { time.Sleep(24 * time.Hour) }

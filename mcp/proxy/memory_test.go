@@ -99,7 +99,7 @@ func hostileServer(in io.Reader, out, errs io.Writer) {
 		case methodInitialize:
 			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"h","version":"1"}}}`+"\n", m.ID.Raw)
 		case "deaf":
-			select {}
+			hang()
 		case "endless line":
 			forever(out, filler)
 		case "big notifications":

@@ -187,7 +187,7 @@ func (s *scripted) do(m jsonrpc.Message, line []byte, params string) {
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		s.answer(m.ID.Raw, `{}`)
-		select {}
+		hang()
 	default:
 		switch {
 		case !m.IsRequest() || name(m) == "slow" || name(m) == "gone":
