@@ -38,6 +38,19 @@ func (k Kind) One() string {
 	return "prompt"
 }
 
+// Request returns the method that requests the list, and the list's member of the result.
+func (k Kind) Request() (method, member string) {
+	switch k {
+	case Resources:
+		return "resources/list", "resources"
+	case Templates:
+		return "resources/templates/list", "resourceTemplates"
+	case Prompts:
+		return "prompts/list", "prompts"
+	}
+	return "tools/list", "tools"
+}
+
 // key returns the name of the member that identifies an entry.
 func (k Kind) key() string {
 	switch k {

@@ -54,9 +54,9 @@ func (s *Session) List(ctx context.Context, k catalog.Kind, patience time.Durati
 
 // declares reports whether the server declares the capability for a list.
 func (s *Session) declares(k catalog.Kind) bool {
-	_, at := methodOf(k)
+	_, at := k.Request()
 	if k == catalog.Templates {
-		_, at = methodOf(catalog.Resources)
+		_, at = catalog.Resources.Request()
 	}
 	return jsontext.Member(capabilitiesOf(s.hello), at) != nil
 }
@@ -65,7 +65,7 @@ func (s *Session) declares(k catalog.Kind) bool {
 // partial list are in the list.
 func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Kind: k, Entries: []catalog.Entry{}}
-	_, at := methodOf(k)
+	_, at := k.Request()
 	seen := map[string]bool{}
 	cursor := ""
 	for range maxPages {
@@ -97,25 +97,12 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 
 // Page requests a page of a list, the first if cursor is empty, and returns the answer as it came.
 func (s *Session) Page(ctx context.Context, k catalog.Kind, cursor string) (jsonrpc.Message, error) {
-	method, _ := methodOf(k)
+	method, _ := k.Request()
 	page := params{}
 	if cursor != "" {
 		page["cursor"] = cursor
 	}
 	return s.request(ctx, method, page)
-}
-
-// methodOf returns the method that requests a list, and the list's key in the result.
-func methodOf(k catalog.Kind) (method, at string) {
-	switch k {
-	case catalog.Resources:
-		return "resources/list", "resources"
-	case catalog.Templates:
-		return "resources/templates/list", "resourceTemplates"
-	case catalog.Prompts:
-		return "prompts/list", "prompts"
-	}
-	return "tools/list", "tools"
 }
 
 // addPage adds a page to l and returns the cursor of the next page.

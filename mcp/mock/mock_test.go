@@ -69,6 +69,14 @@ func TestListedNever(t *testing.T) {
 			t.Errorf("%s is a miss %d times, and answered with %s", method, missed, got)
 		}
 	}
+	side.Entries[0].Kind = nil // as people write it: then the entry is near to any request
+	if err := side.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	missed := 0
+	if Played("crm", side).Play(1, func(error) { missed++ }).handle(evidence.SenderAgent, []byte(`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`)); missed > 0 {
+		t.Error("server/discover is a miss")
+	}
 }
 
 // Each call that a response matches gets the next step of its sequence, of each player anew.

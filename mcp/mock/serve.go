@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/cassette"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -173,10 +174,6 @@ const (
 	methodCall       = "tools/call"
 )
 
-// discovers has the methods with which clients find out by themselves what a server has, besides its tools, which
-// waza itself lists. Whether an agent comes to ask before it ends is a matter of time.
-var discovers = map[string]bool{methodDiscover: true, "prompts/list": true, "resources/list": true, "resources/templates/list": true}
-
 // Request returns the members of a request that conditions of a server's entries are on: of a call the
 // tool and its arguments, of others the parameters, without what clients add to any request.
 func Request(method string, params json.RawMessage) map[string]any {
@@ -245,11 +242,20 @@ func (p *Player) unanswered(r jsonrpc.Message, asked map[string]any, miss *casse
 		p.missed(err)
 		return jsonrpc.Answer(r.ID, toolError(err.Error()))
 	}
-	if discovers[r.Method] && miss.Nearest < 0 {
+	if r.Method == methodDiscover || miss.Nearest < 0 && listsMore(r.Method) {
 		return jsonrpc.Refuse(r.ID, jsonrpc.MethodNotFound, "the server has no such method")
 	}
 	p.missed(miss)
 	return jsonrpc.Refuse(r.ID, jsonrpc.InternalError, miss.Error())
+}
+
+// listsMore reports whether a method requests a list other than that of the tools, which waza itself requests.
+// Whether an agent comes to request one before it ends is a matter of time.
+func listsMore(method string) bool {
+	return slices.ContainsFunc(catalog.Kinds(), func(k catalog.Kind) bool {
+		lists, _ := k.Request()
+		return k != catalog.Tools && method == lists
+	})
 }
 
 // maxShown is the maximum length of the arguments in a message, in bytes.
