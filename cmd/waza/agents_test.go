@@ -42,6 +42,7 @@ func TestAgents_Every(t *testing.T) {
 	names := map[string]bool{}
 	for _, run := range all.Runs {
 		t.Run(run.Agent, func(t *testing.T) {
+			p := p.in(t)
 			if run.Passed != 3 || run.MCPCalls != 5 || run.Models == nil || run.Models.Cost == nil || run.Models.OutputTokens == 0 {
 				t.Errorf("in the comparison: %+v", run)
 			}

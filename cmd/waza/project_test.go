@@ -87,6 +87,13 @@ func unpackProject(t *testing.T, archive string) *project {
 	return p
 }
 
+// in returns the project for a subtest, so that what fails ends the subtest alone.
+func (p *project) in(t *testing.T) *project {
+	sub := *p
+	sub.t = t
+	return &sub
+}
+
 func (p *project) path(elem ...string) string {
 	return filepath.Join(append([]string{p.dir}, elem...)...)
 }

@@ -16,7 +16,8 @@ import (
 // Digest returns a SHA-256 of a request as clean keeps it, since a digest of the original could
 // be used to confirm guesses about redacted parts. It is the same for equivalent requests. For
 // a JSON object, it ignores the members in identities, replaces variable parts of strings (see
-// steadyText), and uses canonical form. Other bodies are hashed unchanged.
+// steadyText), ignores the order of what a conversation begins with (see unordered), and uses
+// canonical form. Other bodies are hashed unchanged.
 func Digest(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) string {
 	digest, _ := digested(clean, method, path, body)
 	return digest
@@ -67,8 +68,63 @@ func normal(body []byte) map[string]any {
 		delete(object, name)
 	}
 	steady(object)
+	for name, member := range object {
+		messages, is := member.([]any)
+		if !is || !slices.Contains(conversations(), name) {
+			object[name] = unordered(member)
+			continue
+		}
+		for i, message := range messages {
+			if fields, _ := message.(map[string]any); fields["role"] == "system" || fields["role"] == "developer" {
+				messages[i] = unordered(message)
+			}
+		}
+	}
 	return object
 }
+
+// conversations returns the members of requests that have the messages, by API. All that a conversation begins with
+// stands in the others, and in messages of the system and the developer.
+func conversations() []string { return []string{"messages", "input", "contents"} }
+
+// unordered returns v with names and what has one sorted in its lists, and with the lines of its strings sorted, and
+// the names that these list in quotes: agents list tools and skills as their servers answer, and as the disk gives them.
+func unordered(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			v[key] = unordered(item)
+		}
+	case []any:
+		for i, item := range v {
+			v[i] = unordered(item)
+		}
+		slices.SortStableFunc(v, func(a, b any) int { return strings.Compare(nameOf(a), nameOf(b)) })
+	case string:
+		lines := strings.Split(quotedNames.ReplaceAllStringFunc(v, func(names string) string {
+			return strings.Join(slices.Sorted(strings.SplitSeq(names, ", ")), ", ")
+		}), "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	return v
+}
+
+// nameOf returns the name that an item of a list is or has, in the form of any API; it is empty for other items.
+func nameOf(item any) string {
+	name := item
+	if fields, is := item.(map[string]any); is {
+		if function, is := fields["function"].(map[string]any); is {
+			fields = function
+		}
+		name = fields["name"]
+	}
+	text, _ := name.(string)
+	return text
+}
+
+// quotedNames matches a list of names in quotes or backticks.
+var quotedNames = regexp.MustCompile("['\"`][\\w.-]+['\"`](?:, ['\"`][\\w.-]+['\"`])+")
 
 // steady returns v with what varies in its strings replaced, the results of parallel calls in one order, and
 // without marks of what to cache, which no model sees. Other keys stay.

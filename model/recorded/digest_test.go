@@ -2,6 +2,7 @@ package recorded
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -94,6 +95,33 @@ func TestDigestOfResults(t *testing.T) {
 		a, b, said := result("a", "1"), result("b", "2"), `{"type":"text","text":"so"}`
 		if of(said, a, b) != of(said, b, a) || of(a, b) == of(result("a", "2"), result("b", "1")) || of(a, said, b) == of(b, said, a) || of(said, a) == of(a, said) {
 			t.Errorf("%s: orders are not told apart, or results not alike", form)
+		}
+	}
+}
+
+// What a conversation begins with is listed in any order, and all else in one.
+func TestDigestOfBeginnings(t *testing.T) {
+	t.Parallel()
+	of := func(form string, items ...any) string {
+		return Digest(asItIs, "POST", "/x", fmt.Appendf(nil, form, items...))
+	}
+	for _, form := range []string{
+		`{"system":"Skills:\n- %s: does\n- %s: does"}`, `{"system":[{"text":"Skills:\n- %s\n- %s"}],"messages":[]}`,
+		`{"tools":[{"name":"%s"},{"name":"%s"}]}`, `{"tools":[{"function":{"name":"%s"}},{"function":{"name":"%s"}}]}`,
+		`{"tools":[{"functionDeclarations":[{"name":"skill","description":"of ('%s', '%s')","schema":{"enum":["b","a"]}}]}]}`,
+		`{"tools":[{"schema":{"enum":["%s","%s"]}}]}`, `{"input":[{"role":"developer","content":[{"text":"%s\n%s"}]}]}`,
+		`{"messages":[{"role":"system","content":"%s\n%s"}]}`,
+	} {
+		if of(form, "a", "b") != of(form, "b", "a") || of(form, "a", "b") == of(form, "a", "c") || of(form, "a", "b") == of(form, "a", "a") {
+			t.Errorf("%s: orders are told apart, or names are not", form)
+		}
+	}
+	for _, form := range []string{
+		`{"messages":[{"role":"user","content":"%s\n%s"}]}`, `{"input":["%s","%s"]}`, `{"contents":[{"parts":[{"text":"'%s', '%s'"}]}]}`,
+		`{"system":"%s comes before %s"}`, `{"tools":[{"name":"%s","description":"%s"}]}`,
+	} {
+		if of(form, "a", "b") == of(form, "b", "a") {
+			t.Errorf("%s: orders are not told apart", form)
 		}
 	}
 }

@@ -162,6 +162,8 @@ func TestMiss(t *testing.T) {
 	other.Method, other.Request = "GET", nil
 	whole := turn(0, "", "Pay for B-1 on 2026-11-29.")
 	whole.Request = []byte(strings.Replace(string(whole.Request), `"stream":true`, `"stream":false`, 1))
+	tools := turn(0, "", "Pay for B-1 on 2026-11-29.")
+	tools.Request = []byte(strings.Replace(string(tools.Request), `"object"`, `"string"`, 1))
 	once := turn(0, "", "Pay for B-1 on 2026-11-29.")
 	p.ask(t, once)
 	for _, test := range []struct {
@@ -172,6 +174,7 @@ func TestMiss(t *testing.T) {
 		{turn(0, "", "Pay for B-1 on 2026-11-29.", "It is paid.", "Thanks.", "Bye."), `; the nearest is entries[3] of models/p.yaml, from which it differs in messages[2] + {"content":"Thanks.","role":"user"}, and in 1 other part; find: sequence would give it entries[2] of models/p.yaml`},
 		{once, `: entries[1] of models/p.yaml is the same request, and has given its answer; find: sequence would give it entries[2] of models/p.yaml`},
 		{whole, `; the nearest is entries[1] of models/p.yaml, from which it differs in stream - true + false`},
+		{tools, `; the nearest is entries[1] of models/p.yaml, from which it differs in tools[pay] - {"input_schema":{"type":"object"},"name":"pay"} + {"input_schema":{"type":"string"},"name":"pay"}; find: sequence would give it entries[2] of models/p.yaml`},
 		{other, ``},
 	} {
 		p.misses = nil

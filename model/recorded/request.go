@@ -1,10 +1,10 @@
 package recorded
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -22,9 +22,12 @@ type request struct {
 
 // part is a member of a request, or an item of a list in one.
 type part struct {
-	at    string // such as model or messages[2]
+	at    string // such as model, messages[2] or tools[search]
 	value string // its JSON
 }
+
+// maxName is the maximum size of a name in the place of a part.
+const maxName = 64
 
 // read reads a request. It gets the parts as clean keeps them.
 func read(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) request {
@@ -40,7 +43,11 @@ func read(clean func(w io.Writer, doc []byte) error, method, path string, body [
 			r.parts = append(r.parts, part{name, jsontext.Encode(object[name])})
 		}
 		for i, item := range list {
-			r.parts = append(r.parts, part{fmt.Sprintf("%s[%d]", name, i), jsontext.Encode(item)})
+			at := nameOf(item) // no place, since these are sorted
+			if at == "" || len(at) > maxName || rank(name) >= 0 {
+				at = strconv.Itoa(i)
+			}
+			r.parts = append(r.parts, part{name + "[" + at + "]", jsontext.Encode(item)})
 		}
 	}
 	return r
@@ -48,7 +55,7 @@ func read(clean func(w io.Writer, doc []byte) error, method, path string, body [
 
 // rank puts the messages behind all that a conversation begins with.
 func rank(member string) int {
-	return slices.Index([]string{"messages", "input", "contents"}, member)
+	return slices.Index(conversations(), member)
 }
 
 // formOf returns what kind of request is made: a model's turn by its API, and by whether it is to be
