@@ -20,7 +20,7 @@ func stockServer(answer, complaint string) program {
 	}}
 }
 
-// serveTool answers to initialize, and to each tools/call with what result returns, until
+// serveTool answers initialize, and each tools/call with what result returns, and refuses all else, until
 // the process's input ends.
 func serveTool(p *fakeProcess, name string, result func() string) {
 	lines := bufio.NewScanner(p.in)
@@ -38,8 +38,15 @@ func serveTool(p *fakeProcess, name string, result func() string) {
 			reply(p.out, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"`+name+`","version":"1"}}`)
 		case "tools/call":
 			reply(p.out, m.ID, result())
+		default:
+			unknown(p.out, m.ID)
 		}
 	}
+}
+
+// unknown refuses a request whose method a server does not know.
+func unknown(w io.Writer, id json.RawMessage) {
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", id)
 }
 
 func reply(w io.Writer, id json.RawMessage, result string) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/secret"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/results"
@@ -21,14 +24,14 @@ import (
 )
 
 // inspectFake inspects server l, which has a secret.
-func inspectFake(t *testing.T, backend *fakeBackend, dir, value string) (inspection.Server, error) {
+func inspectFake(t *testing.T, backend *fakeBackend, dir, value string, more ...inspection.Exercise) (inspection.Server, error) {
 	t.Helper()
 	secrets := &secret.Set{}
 	secrets.Add(value)
 	found, err := inspectOne(t.Context(), backend, &plan.Trial{Task: "l", Number: 1, Servers: []plan.Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
 		evidence.Dir(dir), trial.InspectOptions{
 			Watch: time.Millisecond, Patience: time.Minute, Secrets: secrets,
-			Exercises: []inspection.Exercise{{What: inspection.Call, Name: "add"}},
+			Exercises: append([]inspection.Exercise{{What: inspection.Call, Name: "add"}}, more...),
 		})
 	for _, s := range backend.opened() {
 		if n := s.count("close"); n != 1 {
@@ -76,6 +79,32 @@ func TestInspect(t *testing.T) {
 	lists := "tools/list resources/list resources/templates/list prompts/list"
 	if got, want := strings.Join(methods, " "), "initialize notifications/initialized "+lists+" tools/call "+lists; got != want {
 		t.Errorf("asked: %s", got)
+	}
+}
+
+// A call that is to be made anew finds nothing of earlier ones, since the server has another container.
+func TestInspectAnew(t *testing.T) {
+	calls := map[*fakeSandbox]int{}
+	backend := &fakeBackend{programs: map[string]program{"l": {run: func(p *fakeProcess) int {
+		serveTool(p, "l", func() string {
+			calls[p.container]++
+			return fmt.Sprintf(`{"count":%d}`, calls[p.container])
+		})
+		return 0
+	}}}}
+	add := inspection.Exercise{What: inspection.Call, Name: "add"}
+	anew := add
+	anew.Anew = true
+	found, err := inspectFake(t, backend, t.TempDir(), "very secret", add, anew, add, anew)
+	if err != nil || found.Failed != "" {
+		t.Fatal(err, found.Failed)
+	}
+	var got []string
+	for _, a := range found.Answers {
+		got = append(got, string(jsontext.Member(a.Answer, "count")))
+	}
+	if want := []string{"1", "2", "1", "2", "1"}; !slices.Equal(got, want) || len(backend.opened()) != 3 {
+		t.Errorf("%q in %d sandboxes, want %q in 3", got, len(backend.opened()), want)
 	}
 }
 

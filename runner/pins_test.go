@@ -3,7 +3,6 @@ package runner
 import (
 	"bufio"
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +34,7 @@ func lister(describe func(client string) string) program {
 			case "tools/list":
 				reply(p.out, m.ID, `{"tools":[{"name":"add","description":"`+describe(client)+`"}]}`)
 			default:
-				io.WriteString(p.out, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":{"code":-32601,"message":"no"}}`+"\n")
+				unknown(p.out, m.ID)
 			}
 		}
 		return 0

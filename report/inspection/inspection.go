@@ -139,7 +139,7 @@ type Exercise struct {
 	What      string          `json:"what"`
 	Name      string          `json:"name"` // tool or prompt name, or resource URI
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Anew      bool            `json:"-"` // in a new session, as those that follow it
+	Anew      bool            `json:"-"` // in a new container, as those that follow it
 }
 
 // Answered is the result of an exercise.

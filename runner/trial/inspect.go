@@ -76,40 +76,79 @@ func (l *serverInspection) clean() cleaner { return cleaner{l.Secrets} }
 func (l *serverInspection) inspect(ctx context.Context, all *everything, log observer, down *teardown) error {
 	t := all.plan
 	planned := t.Servers[0]
-	spec := t.ServerSpec(planned, t.Task, t.Number, sandbox.LifeOfTrial)
-	sb, err := openSandbox(ctx, all.o.Backend, spec, log, down)
-	if err != nil {
-		return err
-	}
-	all.opened = new(sb.Guarantees())
 	logs, err := newServerStarter(t, all.o, log, down)
 	if err != nil {
 		return err
 	}
-	h, err := startServer(ctx, sb, planned, t.EgressLimits, log, logs.output, logs.say)
-	s := &stage{plan: t, spec: spec, sandbox: sb, servers: &servers{starter: logs, up: []*server{{runningServer: h}}}}
-	down.add(part{stop: s.servers.stop, await: s.servers.await})
-	defer func() { all.resources = measure(ctx, s.containers(), nil, log.Recorder) }()
+	first, err := startInspected(ctx, all, 1, log, logs, down)
+	if first == nil {
+		return err
+	}
+	all.opened = new(first.sandbox.Guarantees())
+	defer func() { all.resources = measure(ctx, first.containers(), nil, log.Recorder) }()
 	if err == nil {
-		p := proxy.New(log.Recorder, proxy.Limits{}, h.server(evidence.SenderRunner, logs.output(planned.Name)))
-		defer func() { _ = closeProxy(ctx, p) }()
 		var q *client.Session
-		if q, err = client.Inspect(ctx, p.Own(planned.Name)); err == nil {
+		if q, err = first.open(ctx); err == nil {
 			defer q.Close()
-			l.readCatalog(ctx, q, func() (*client.Session, error) { return client.Inspect(ctx, p.Own(planned.Name)) })
+			var other teardown // of the last container besides the first
+			down.add(part{stop: other.run})
+			started := 1
+			l.readCatalog(ctx, q, func() (*client.Session, error) {
+				if err := other.run(ctx); err != nil {
+					return nil, err
+				}
+				started++
+				next, err := startInspected(ctx, all, started, log, logs, &other)
+				if err != nil {
+					return nil, err
+				}
+				return next.open(ctx)
+			})
 			return context.Cause(ctx)
 		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.found.Failed = l.clean().error(withHint(sb, planned.Name, planned, err))
+	l.found.Failed = l.clean().error(withHint(first.sandbox, planned.Name, planned, err))
 	return nil
 }
 
-// readCatalog reads the server's catalog, makes the exercises, and reads the catalog again. open opens
-// another session.
-func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session, open func() (*client.Session, error)) {
+// inspected is a server in a sandbox of its own.
+type inspected struct {
+	*stage
+	proxy *proxy.Proxy
+}
+
+// startInspected opens a sandbox and starts the server of an inspection in it. If the server does not start, it returns
+// the sandbox with the error. The attempt, which starts at 1, names the sandbox; down stops everything.
+func startInspected(ctx context.Context, all *everything, attempt int, log observer, logs *serverStarter, down *teardown) (*inspected, error) {
+	t := all.plan
+	planned := t.Servers[0]
+	spec := t.ServerSpec(planned, t.Task, t.Number, sandbox.LifeOfTrial)
+	spec.Attempt = attempt
+	sb, err := openSandbox(ctx, all.o.Backend, spec, log, down)
+	if err != nil {
+		return nil, err
+	}
+	h, err := startServer(ctx, sb, planned, t.EgressLimits, log, logs.output, logs.say)
+	i := &inspected{stage: &stage{plan: t, spec: spec, sandbox: sb, servers: &servers{starter: logs, up: []*server{{runningServer: h}}}}}
+	down.add(part{stop: i.servers.stop, await: i.servers.await})
+	if err == nil {
+		i.proxy = proxy.New(log.Recorder, proxy.Limits{}, h.server(evidence.SenderRunner, logs.output(planned.Name)))
+		down.add(part{stop: func(ctx context.Context) error { return closeProxy(ctx, i.proxy) }})
+	}
+	return i, err
+}
+
+// open opens a session with the server.
+func (i *inspected) open(ctx context.Context) (*client.Session, error) {
+	return client.Inspect(ctx, i.proxy.Own(i.plan.Servers[0].Name))
+}
+
+// readCatalog reads the server's catalog, makes the exercises, and reads the catalog again. anew starts
+// the server in another container, in place of the last that it started, and opens a session with it.
+func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session, anew func() (*client.Session, error)) {
 	o := l.clean().ask(ctx, q, l.Patience)
 	l.found.Catalog = o
 	next := l.Exercises
@@ -122,10 +161,11 @@ func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session, o
 	for {
 		for _, e := range next {
 			if e.Anew {
-				if other, err := open(); err == nil { // else a session is left, in which it may be made
-					if in != q {
-						in.Close()
-					}
+				if in != q {
+					in.Close()
+				}
+				in = q
+				if other, err := anew(); err == nil { // else the first is left, in which it may be made
 					in = other
 				}
 			}

@@ -33,7 +33,7 @@ type Try struct {
 	Arguments json.RawMessage
 	Guesses   int    // how many of the arguments were made up
 	Does      string // what the tool says that it does; empty if it cannot stand in a prompt
-	Anew      bool   // it is made in a new session, where a server on stdio has forgotten other calls
+	Anew      bool   // it is made in a new container, which has nothing of other calls
 }
 
 // maxTries is how many tools of each kind are called.
@@ -50,7 +50,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
 // Tries returns the next calls that are worth trying on a server that lists a catalog, given what came
 // of earlier ones; none at the end. At first the tools that read are called, and once more where the
-// answers give them other arguments, as an id in a list; then those that write, each in a session of its own,
+// answers give them other arguments, as an id in a list; then those that write, each in a container of its own,
 // and calls that have to be refused. Of a server whose calls may reach something outside, only tools that say that they only read
 // are called, and none with arguments that it has to refuse. With the name of a tool, only that one is
 // called besides tools that read.
