@@ -185,11 +185,14 @@ func resultOf(item any) string {
 }
 
 // steadyText returns text with words in place of what differs each time: UUIDs, dates as
-// 2006-01-02 or Mon Jan 2 2006, with or without a time, ports of this machine, and how long Codex says that a
-// tool took. Paths in a sandbox without isolation become those in a container.
+// 2006-01-02 or Mon Jan 2 2006, with or without a time, ports of this machine, the release of its Linux kernel, and how
+// long Codex says that a tool took. Paths in a sandbox without isolation become those in a container.
 func steadyText(text string) string {
 	if strings.Contains(text, "Wall time: ") {
 		text = wallTime.ReplaceAllString(text, "Wall time: TIME seconds")
+	}
+	if strings.Contains(text, "Linux ") {
+		text = kernel.ReplaceAllString(text, "Linux ${1}RELEASE")
 	}
 	return replaced(replaced(text, "-:", varyingAt), " ", writtenDateAt)
 }
@@ -221,6 +224,9 @@ func replaced(text, at string, find func(text string, i int) (start, end int, wo
 }
 
 var wallTime = regexp.MustCompile(`\bWall time: [0-9.]+ seconds\b`)
+
+// kernel matches a kernel's release as Claude Code and uname tell it, the latter behind the host's name.
+var kernel = regexp.MustCompile(`\bLinux ([\w.-]+ )?[0-9]+\.[0-9]+\.[0-9]+[\w.+~-]*`)
 
 // dayAndMonth matches the end of a text that a year follows.
 var dayAndMonth = regexp.MustCompile(`\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?` +
