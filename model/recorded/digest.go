@@ -101,9 +101,10 @@ func unordered(v any) any {
 		}
 		slices.SortStableFunc(v, func(a, b any) int { return strings.Compare(nameOf(a), nameOf(b)) })
 	case string:
-		lines := strings.Split(quotedNames.ReplaceAllStringFunc(v, func(names string) string {
-			return strings.Join(slices.Sorted(strings.SplitSeq(names, ", ")), ", ")
-		}), "\n")
+		lines := strings.Split(v, "\n")
+		for i, line := range lines {
+			lines[i] = sortQuoted(line)
+		}
 		slices.Sort(lines)
 		return strings.Join(lines, "\n")
 	}
@@ -123,7 +124,17 @@ func nameOf(item any) string {
 	return text
 }
 
-// quotedNames matches a list of names in quotes or backticks.
+// sortQuoted sorts the names of each list in a line whose names stand in quotes or backticks.
+func sortQuoted(line string) string {
+	if !strings.Contains(line, "', '") && !strings.Contains(line, `", "`) && !strings.Contains(line, "`, `") {
+		return line
+	}
+	return quotedNames.ReplaceAllStringFunc(line, func(names string) string {
+		return strings.Join(slices.Sorted(strings.SplitSeq(names, ", ")), ", ")
+	})
+}
+
+// quotedNames matches such a list.
 var quotedNames = regexp.MustCompile("['\"`][\\w.-]+['\"`](?:, ['\"`][\\w.-]+['\"`])+")
 
 // steady returns v with what varies in its strings replaced, the results of parallel calls in one order, and
