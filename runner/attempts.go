@@ -15,8 +15,8 @@ const (
 	// DefaultInfraRetries is how often a trial with outcome infra is retried.
 	DefaultInfraRetries = 2
 
-	// recoverTimeout bounds waiting for the backend before a retry, until it has once failed to
-	// come back. After that, lostTimeout does.
+	// recoverTimeout bounds waiting for the backend before a retry, until the backend has once failed
+	// to come back. From then on lostTimeout applies.
 	recoverTimeout = 60 * time.Second
 	lostTimeout    = time.Second
 )

@@ -18,7 +18,7 @@ import (
 )
 
 // Batch is all runs of one command: one or several evals, each with one or several agents and
-// models, and optionally again without faults or, if there are none, without skills.
+// models. Each run may have a baseline without faults or, if the eval has none, without skills.
 type Batch struct {
 	Evals    []string  // paths; at least one
 	Variants []Variant // at least one
@@ -43,7 +43,7 @@ type Batch struct {
 	Failed func(error)
 }
 
-// Variant overrides the eval's agent and model. Empty fields do not.
+// Variant overrides the eval's agent and model. Empty fields override nothing.
 type Variant struct{ Executor, Model string }
 
 func (v Variant) set(q *Request) { q.Executor, q.Model, q.Name = v.Executor, v.Model, v.Slug() }
@@ -114,8 +114,8 @@ func (b Batch) runEval(ctx context.Context, eval string) error {
 
 var errNotBegun = errors.New("interrupted before it began")
 
-// load plans the runs of an eval: one for each variant, with a baseline without skills if that
-// is wanted and a task has skills.
+// load plans the runs of an eval: one for each variant, with a baseline without skills if one is
+// requested and a task has skills.
 func (b Batch) load(ctx context.Context, path string) (jobs []*Job, err error) {
 	for _, v := range b.Variants {
 		j, err := b.plan(ctx, path, v.set)
@@ -176,7 +176,7 @@ func (b Batch) plan(ctx context.Context, eval string, set func(*Request)) (*Job,
 	return j, err
 }
 
-// print prints the plans of the runs, and then those of the baselines.
+// print prints the plans of the runs, and then the plans of the baselines.
 func (b Batch) print(jobs []*Job) error {
 	for _, j := range jobs {
 		if err := b.Print(j); err != nil {
@@ -197,7 +197,7 @@ func (b Batch) print(jobs []*Job) error {
 // baselineSuffix is appended to a run directory's name for the baseline's.
 const baselineSuffix = "-baseline"
 
-// place sets the directories of the runs. That of a baseline is next to its run's.
+// place sets the directories of the runs. A baseline's directory is next to its run's.
 func (b Batch) place(jobs []*Job) error {
 	if b.Dir != "" && len(jobs) > 1 {
 		if err := checkNewOrEmpty(b.Dir); err != nil {
@@ -225,8 +225,8 @@ func (b Batch) place(jobs []*Job) error {
 	return nil
 }
 
-// place sets the job's run directory. It must be new or empty. An empty dir stands for a new
-// one below .waza/runs.
+// place sets the job's run directory, which must be new or empty. If dir is empty, it is a new
+// directory below .waza/runs.
 func (j *Job) place(dir string) error {
 	j.Dir = dir
 	if dir == "" {

@@ -27,9 +27,9 @@ import (
 // Checking is a request to check an eval without running it.
 type Checking struct {
 	Eval      string // path of the eval
-	Isolated  bool   // whether it is to run in containers
-	AsWritten bool   // the eval chooses that
-	// Unwritten returns the mark of a place that is left to be written in a text, or "".
+	Isolated  bool   // run in containers
+	AsWritten bool   // let the eval choose Isolated
+	// Unwritten returns the first placeholder in a text that the author has yet to replace, or "".
 	Unwritten func(text []byte) string
 
 	Host Host
@@ -224,8 +224,7 @@ func (c *checker) plan() []*plan.Trial {
 	return trials
 }
 
-// missing reports variables that are not set, hooks on the host, and judges that cannot be
-// asked.
+// missing reports variables that are not set, hooks on the host, and judges that cannot be asked.
 func (c *checker) missing(trials []*plan.Trial) {
 	for _, name := range slices.Sorted(maps.Keys(c.unset)) {
 		c.warn(c.Eval, "the variable %s is not set, and %s needs it: set it before a run", name, strings.Join(text.Few(c.unset[name], 5), ", "))
@@ -243,8 +242,9 @@ func (c *checker) missing(trials []*plan.Trial) {
 	}
 }
 
-// judges warns if a task's graders pass an agent that does nothing, or else reports that they were
-// tried. Attacks and trigger tests are exempt, since doing nothing may be right there.
+// judges warns about graders that cannot tell a good agent from an idle one, and reports whether
+// the task's graders fail an agent that does nothing. Tasks with an attack, a trigger test or
+// checkpoints are exempt, since doing nothing may be right there.
 func (c *checker) judges(t eval.ResolvedTask) bool {
 	switch {
 	case t.Attack != nil || t.Trigger != nil || len(t.Checkpoints) > 0:
@@ -266,7 +266,8 @@ func (c *checker) judges(t eval.ResolvedTask) bool {
 	return true
 }
 
-// passes reports whether all graders of a task pass for an agent that makes calls and says output.
+// passes reports whether all graders of a task pass for an agent that makes calls and prints
+// output.
 func passes(t eval.ResolvedTask, calls []grading.Imagined, output string) bool {
 	verdicts, err := grading.Imagine(t.Graders, slices.Collect(maps.Keys(t.Servers)), calls, output)
 	return err == nil && !slices.ContainsFunc(verdicts, func(v evidence.Verdict) bool { return v.Result != evidence.VerdictPass })
@@ -280,14 +281,14 @@ func graderNames(t eval.ResolvedTask) string {
 	return strings.Join(text.Few(names, 5), ", ")
 }
 
-// breakage is a way in which every tool is broken.
+// breakage is one way for every tool to be broken.
 type breakage struct {
 	what, said string
 	answer     string
 	outcome    evidence.Outcome
 }
 
-// breakages returns the ways in which tools are imagined to be broken.
+// breakages returns the ways for tools to be broken that check tries.
 func breakages() []breakage {
 	return []breakage{
 		{"answers [] to every call", "[]", `{"result":{"content":[{"type":"text","text":"[]"}]}}`, evidence.OutcomeOK},
@@ -297,9 +298,10 @@ func breakages() []breakage {
 	}
 }
 
-// broken warns of a task that is passed though its tools are broken. Its agent is imagined to make the
-// calls of the script, or else one of each tool that graders name, and to say what they answer. A script
-// that does not expect what its call comes to ends there, and the task with it.
+// broken warns about a task that passes although its tools are broken. It grades an imagined agent
+// that makes the script's calls, or without a script one call of each tool that graders name, and
+// repeats their answers. A script that does not expect an answer ends the trial there, so the task
+// does not pass.
 func (c *checker) broken(t eval.ResolvedTask) {
 	acts := eval.ReadScriptActs(t.Script)
 	if len(t.Script) == 0 {
@@ -356,7 +358,7 @@ func (c *checker) tools(t eval.ResolvedTask) {
 	}
 }
 
-// unwritten warns about a task in which places are left to be written, and about graders elsewhere.
+// unwritten warns about placeholders left in a task, and about graders elsewhere.
 func (c *checker) unwritten(t eval.ResolvedTask) {
 	mark := cmp.Or(c.Unwritten([]byte(t.Prompt)), c.Unwritten(t.Script))
 	for _, g := range t.Graders {
@@ -394,8 +396,8 @@ func (c *checker) unused() {
 	}
 }
 
-// absent returns the images that the engine does not have and that a run does not build. Without an
-// engine they are not known.
+// absent returns the images that the engine lacks and that a run does not build. Without an engine
+// it returns none.
 func (c *checker) absent(ctx context.Context, trials []*plan.Trial) ([]string, error) {
 	var refs []string
 	for _, need := range plan.NeededImages(trials) {

@@ -18,8 +18,8 @@ import (
 // path with slashes.
 type Digests map[string]string
 
-// digestsOf returns the digests of a run directory, without those of run.json, which contains them,
-// and of what grading writes.
+// digestsOf returns the digests of a run directory, except for run.json, which contains the
+// digests, and for files that grading writes.
 func digestsOf(dir string) (Digests, error) {
 	all := Digests{}
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
@@ -77,8 +77,8 @@ func (d Digests) Changed(dir string) ([]string, error) {
 	return changed, nil
 }
 
-// Gone returns the paths of evidence that is missing from the run directory dir: files, or the
-// directory of a trial that is missing altogether. The progress file is not evidence.
+// Gone returns the paths of evidence that is missing from the run directory dir: single files, or
+// the directory of a trial that is missing as a whole. The progress file is not evidence.
 func (d Digests) Gone(dir string) []string {
 	exists := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))

@@ -87,9 +87,9 @@ func (r Regrading) warnOfChanges(record Record) error {
 	return err
 }
 
-// warnOfGraders warns of tasks whose graders in the eval are no longer those that the run recorded, and
-// by which it is graded. The eval is looked for below the current directory only, since the run may come from
-// someone else.
+// warnOfGraders warns about tasks whose graders in the eval differ from those that the run
+// recorded, which grading uses. It looks for the eval only below the current directory, since the
+// run may come from someone else.
 func (r Regrading) warnOfGraders(record Record) {
 	if !filepath.IsLocal(record.Eval.Path) {
 		return

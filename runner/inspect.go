@@ -43,7 +43,8 @@ type Inspection struct {
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
-	// Try returns the next exercises for what a server lists and has answered, and none at the end; may be nil.
+	// Try returns the next exercises, given what a server lists and has answered; none at the end. May
+	// be nil.
 	Try       func(server string, listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise
 	AllowWeak []string // attacks that may get out of the sandbox
 	// Resolved receives the lock with packages that it lacked, if there are any; may be nil.
@@ -59,13 +60,13 @@ type inspector struct {
 	filled *images.Lock // lock with packages that it lacked
 	plans  []*plan.Trial
 	report inspection.Report
-	absent map[string]error // why packages or images of servers cannot be had, by server
+	absent map[string]error // why a server's packages or images are not available, by server
 }
 
-// Inspect starts the servers one after another, reads their catalogs, and writes a report on
-// what they list and do to [inspection.File], without secrets. It returns the written report;
-// one without an end time was not written. The error may also be that a server cannot be
-// pinned. Failures of servers are in the report.
+// Inspect starts the servers one after another, reads their catalogs, and writes a report on what
+// they list and do to [inspection.File], without secrets. It returns the written report; if nothing
+// was written, the report has no end time. The error may also mean that a server cannot be pinned.
+// Failures of servers are in the report.
 func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	i := &inspector{Inspection: q, absent: map[string]error{}}
 	if err := i.plan(ctx); err != nil {
@@ -135,8 +136,8 @@ func (i *inspector) local() *plan.Trial {
 	return i.plans[at]
 }
 
-// setUp installs packages, gets all images, and certifies the kind of sandbox that the
-// servers run in. Servers whose packages or images cannot be had are left out, unless none is left.
+// setUp installs packages, gets all images, and certifies the kind of sandbox that the servers run
+// in. It leaves out servers whose packages or images are not available, unless none is left.
 func (i *inspector) setUp(ctx context.Context, backend sandbox.Backend) error {
 	if err := i.prepare(ctx, backend, i.plans); err != nil {
 		for _, t := range i.plans {
@@ -323,7 +324,7 @@ func gather(f *inspection.Server, dir evidence.Dir, trial evidence.Trial) error 
 	return nil
 }
 
-// died has a server failed that ended before it listed what it has.
+// died marks a server as failed if it ended before it had listed everything.
 func died(f *inspection.Server) {
 	partial := slices.ContainsFunc(f.Catalog.Lists, func(l catalog.List) bool { return l.Partial != "" })
 	if f.Ended == "" || len(f.Catalog.Lists) > 0 && !partial {
@@ -335,11 +336,11 @@ func died(f *inspection.Server) {
 }
 
 const (
-	maxReached = 3   // places that a hint names
-	maxPlace   = 100 // bytes of one
+	maxReached = 3   // places that a hint lists
+	maxPlace   = 100 // bytes of a place
 )
 
-// reached returns the hint that a server's attempts to get out of its sandbox give, or "".
+// reached returns a hint based on a server's attempts to leave its sandbox, or "".
 func reached(f *inspection.Server) string {
 	if f.Did == nil {
 		return ""

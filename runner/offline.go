@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// checkOffline returns a [Mistake] that names all of the trials' needs that would be fetched, if nothing
-// is in ctx. instead is what gets them beforehand.
+// checkOffline returns a [Mistake] that lists everything that the trials need and that would have
+// to be fetched, if ctx is offline. instead is the command that fetches it beforehand.
 func (h Host) checkOffline(ctx context.Context, instead string, trials []*plan.Trial, needs []plan.Need) error {
 	missing, err := h.missing(ctx, instead, trials, needs)
 	if err != nil {
@@ -22,7 +22,7 @@ func (h Host) checkOffline(ctx context.Context, instead string, trials []*plan.T
 	return refusedOffline(missing)
 }
 
-// refusedOffline returns an error that names what is missing, if anything is.
+// refusedOffline returns an error that lists what is missing, or nil if nothing is.
 func refusedOffline(missing []string) error {
 	if len(missing) == 0 {
 		return nil
@@ -30,8 +30,8 @@ func refusedOffline(missing []string) error {
 	return Mistake{fmt.Errorf("%w, and this is missing:\n%s", offline.ErrOffline, strings.Join(missing, "\n"))}
 }
 
-// missing returns the trials' needs that would be fetched, each with what to do instead; none if ctx
-// allows that.
+// missing returns what the trials need and would have to fetch, each with what to do instead. It
+// returns nothing unless ctx is offline.
 func (h Host) missing(ctx context.Context, instead string, trials []*plan.Trial, needs []plan.Need) (all []string, err error) {
 	if !offline.Is(ctx) || len(trials) == 0 {
 		return nil, nil
@@ -58,8 +58,8 @@ func (h Host) missing(ctx context.Context, instead string, trials []*plan.Trial,
 	return all, nil
 }
 
-// checkOffline returns a [Mistake] that names all that the runs of b need and that would be fetched, if
-// nothing is in ctx. What else is wrong with an eval is left to its run.
+// checkOffline returns a [Mistake] that lists everything that the runs of b need and would have to
+// fetch, if ctx is offline. It leaves other errors in an eval to its run.
 func (b Batch) checkOffline(ctx context.Context) error {
 	if !offline.Is(ctx) {
 		return nil
@@ -81,5 +81,5 @@ func (b Batch) checkOffline(ctx context.Context) error {
 	return refusedOffline(all)
 }
 
-// getting is the command that gets what runs of an eval need.
+// getting returns the command that fetches what runs of an eval need.
 func getting(eval string) string { return "waza images build " + text.ShellWord(eval) }

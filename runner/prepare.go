@@ -82,9 +82,9 @@ func WriteLock(e *eval.Eval, lock *images.Lock) error {
 	return nil
 }
 
-// install sets the versions of packages in the trials' plans, if the backend installs packages.
-// It resolves those that are not in the lock and prints then with each. keep stores the
-// resolved entries, and returns the new lock.
+// install sets the versions of packages in the trials' plans, if the backend installs packages. It
+// resolves packages that are not in the lock, and prints then with each. keep stores the resolved
+// entries, and returns the new lock.
 func install(ctx context.Context, backend sandbox.Backend, trials []*plan.Trial, lock *images.Lock, then string, say func(string), keep func([]images.Entry) (*images.Lock, error)) error {
 	installer, ok := backend.(Installer)
 	if !ok {
@@ -156,8 +156,8 @@ func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, 
 	return old.Only(wanted), nil
 }
 
-// orCause returns err, or why ctx has ended if it has: the interrupt, not the request to an engine
-// that it canceled.
+// orCause returns the cause of ctx if ctx is done, else err. So an interrupt is reported instead of
+// the request that it canceled.
 func orCause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -188,8 +188,8 @@ func (j *Job) GetImages(ctx context.Context) (sandbox.Backend, error) {
 	return backend, nil
 }
 
-// fetchRepos fetches the repositories of the trials, each once, and sets their commits in the
-// plans. If a repository refuses, that is a [Mistake].
+// fetchRepos fetches each repository of the trials once, and sets its commit in the plans. The
+// error is a [Mistake] if a repository cannot be used.
 func (h Host) fetchRepos(ctx context.Context, trials []*plan.Trial) error {
 	trees := map[gitrepo.Source]*gitrepo.Tree{}
 	for _, t := range trials {
@@ -213,7 +213,7 @@ func (h Host) fetchRepos(ctx context.Context, trials []*plan.Trial) error {
 	return nil
 }
 
-// fetch fetches a repository, and shows that it does.
+// fetch fetches a repository, and shows its progress.
 func (h Host) fetch(ctx context.Context, source gitrepo.Source) (*gitrepo.Tree, error) {
 	what := "fetching the repository " + source.Path
 	h.Say(what)

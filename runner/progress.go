@@ -19,7 +19,7 @@ func (t *TrialProgress) Done() bool { return t.Phase == evidence.PhaseDone }
 
 // Progress is the state of a run, computed from its events: running trials, outcomes of completed
 // ones, and an estimate of the remaining time. Times come from the events and from the caller. The
-// zero value is that of a run without events. It is not safe for concurrent use.
+// zero value is a run without events. It is not safe for concurrent use.
 type Progress struct {
 	trials   []*TrialProgress // in the order of their start
 	byID     map[evidence.TrialID]*TrialProgress
@@ -41,7 +41,7 @@ func (s *Progress) Add(p evidence.Progress) *TrialProgress {
 			s.byID, s.outcomes = map[evidence.TrialID]*TrialProgress{}, map[evidence.Class]int{}
 		}
 		s.byID[id], s.trials = t, append(s.trials, t)
-	case t.Done() || p.Phase == evidence.PhaseStart && p.Attempt <= t.Attempt: // a resumed run repeats it
+	case t.Done() || p.Phase == evidence.PhaseStart && p.Attempt <= t.Attempt: // a resumed run repeats the event
 		if t.Done() {
 			s.count(t, -1)
 		}

@@ -259,7 +259,7 @@ func (r Record) Weak() []string {
 	return names
 }
 
-// forResults returns what results have of the run besides its trials.
+// forResults returns the data about the run that results contain besides its trials.
 func (r Record) forResults() results.Run {
 	run := results.Run{Ended: r.Ended, Specs: r.Metrics, Results: results.Results{
 		EvalID: r.ID, Skill: r.Eval.Skill, EvalName: r.Eval.Name, Timestamp: r.Started.UTC(), Labels: r.Eval.Labels, IsBaseline: r.Baseline,
@@ -281,8 +281,8 @@ func (r Record) forResults() results.Run {
 	return run
 }
 
-// leftOut returns the tasks of the eval that are not the run's to run: the command line did not
-// select them, or they are in other shards.
+// leftOut returns the tasks of the eval that this run does not run: the command line did not select
+// them, or they are in other shards.
 func (r Record) leftOut() []string {
 	all := slices.Clone(r.LeftOut)
 	if r.Shard != nil {
@@ -344,7 +344,7 @@ func (r Record) kept() (n int) {
 	return n
 }
 
-// described is what results say once of all trials, apart from their time limit.
+// described is what results state once for all trials, except for their time limit.
 type described struct {
 	Eval string `json:"eval"`
 	results.Config

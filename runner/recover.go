@@ -87,7 +87,7 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 	return all, nil
 }
 
-// damage is why a trial that has ended cannot be used.
+// damage is why a completed trial cannot be used.
 type damage struct{ why string }
 
 func (d *damage) Error() string { return d.why }
@@ -175,8 +175,8 @@ func wasSetAside(file string) bool {
 	return len(parts) > 4 && parts[0] == trialsDir && isAside(parts[3])
 }
 
-// SetAside moves away what is in the directory of a trial that is to be run again: into
-// [evidence.AttemptsDir] if the attempt had ended, else into [evidence.InterruptedDir].
+// SetAside moves away the files of a trial that will be run again: into [evidence.AttemptsDir] if
+// the attempt had ended, else into [evidence.InterruptedDir].
 func (r Recovered) SetAside(run string, id evidence.TrialID) error {
 	kind := evidence.InterruptedDir
 	if r.again[id] {

@@ -65,7 +65,7 @@ type Pace struct {
 type Request struct {
 	Choices
 	Eval string // path of the eval
-	// AsWritten has the eval choose whether the run is isolated, in place of Isolated.
+	// AsWritten lets the eval choose whether the run is isolated; Isolated is then ignored.
 	AsWritten bool
 	// ID is the id of a resumed run. For a new run it is empty, and made of Name and the eval's
 	// name.
@@ -107,8 +107,8 @@ type Host struct {
 	// Cluster returns the settings of an eval's pods; see [plan.Choices].
 	Cluster func(kube.Settings) (kube.Settings, error)
 
-	// Permit fails unless what an eval or a client's file would give away of this machine is
-	// allowed. It is called before anything of it is read or leaves; nil allows everything.
+	// Permit returns an error unless the user allows what an eval or a client's file would give away
+	// of this machine. It is called before any of that is read or sent; nil allows everything.
 	Permit func(ctx context.Context, file string, gifts []plan.Gift) error
 
 	// Absent returns which images the engine does not have; nil if there is no engine to ask.
@@ -116,8 +116,8 @@ type Host struct {
 
 	// Connect returns the judge for graders; required if a trial has one.
 	Connect func(evidence.Judge) (trial.Judge, error)
-	// Recorded returns the judge that the record of a run names, which may come from someone else; required
-	// to resume a run and to ask judges again.
+	// Recorded returns the judge that a run's record names. The record may come from someone else.
+	// Required to resume a run and to ask judges again.
 	Recorded func(evidence.Judge) (trial.Judge, error)
 	// ServerLog and Hold are those of [trial.Options].
 	ServerLog func(t *plan.Trial, server string) io.Writer
@@ -130,7 +130,7 @@ type Host struct {
 	Work   Work                      // shows what takes long; may be nil
 	Warn   func(error)               // prints an error that does not affect trials
 	Notice func([]*strictyaml.Error) // prints warnings about the eval's files
-	// Watch starts to show the progress of trials, of which workers run at once. It returns
+	// Watch starts to show the progress of trials, of which at most workers run at once. It returns
 	// functions that take updates and that end the display.
 	Watch func(ctx context.Context, trials, workers int) (update func(Update), end func())
 }
@@ -173,7 +173,7 @@ func (m Mistake) Unwrap() error { return m.error }
 
 func mistake(format string, args ...any) error { return Mistake{fmt.Errorf(format, args...)} }
 
-// checkContainers refuses options about containers if the run has none.
+// checkContainers rejects options about containers if the run has none.
 func (q *Request) checkContainers() error {
 	switch {
 	case q.Isolated:
@@ -206,8 +206,8 @@ type Sized interface {
 	Size() (cpus int, memory int64) // Size returns the number of CPUs, and the memory in bytes.
 }
 
-// workersOf returns how many trials a machine of this size runs at once: two for each CPU, but
-// no more than have 1 GiB each in three quarters of its memory.
+// workersOf returns how many trials a machine of this size runs at once: two per CPU, but at most
+// one per GiB in three quarters of its memory.
 func workersOf(cpus int, memory int64) int {
 	return max(1, min(2*cpus, int(memory/4*3>>30), maxAuto))
 }

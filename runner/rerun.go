@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// repeated returns the run that the new one repeats in part, or no directory. The baseline of a run
-// repeats the baseline of the other.
+// repeated returns the run that the new one repeats in part, or dir "". The baseline of a run
+// repeats the baseline of the repeated run.
 func (q *Request) repeated() (dir string, old Record, err error) {
 	dir = q.Repeats
 	if dir != "" && q.Baseline {
@@ -32,8 +32,8 @@ func (q *Request) repeated() (dir string, old Record, err error) {
 	return dir, old, nil
 }
 
-// keep adds the other tasks of the repeated run to r, the record of the new one, if all of their
-// trials ended. It adds none if results.json could not describe the trials of both runs.
+// keep adds the other tasks of the repeated run to r, the record of the new run, if their trials
+// have all ended. It adds none if results.json could not describe the trials of both runs.
 func (q *Request) keep(r *Record) error {
 	dir, old, err := q.repeated()
 	if dir == "" || err != nil {
@@ -49,7 +49,7 @@ func (q *Request) keep(r *Record) error {
 		switch ended, err := old.ended(dir, t); {
 		case err != nil:
 			return err
-		case !slices.Contains(r.LeftOut, t.ID): // the eval no longer has it
+		case !slices.Contains(r.LeftOut, t.ID): // the eval no longer has this task
 		case !ended:
 			unended = append(unended, t.ID)
 		default:
@@ -76,8 +76,8 @@ func (q *Request) keep(r *Record) error {
 	return nil
 }
 
-// copyKept copies the trials that the run keeps, with their progress. It fails if they were changed
-// after their run.
+// copyKept copies the trials that the run keeps, with their progress. It fails if they have changed
+// since their run.
 func (e *execution) copyKept() (err error) {
 	dir, old, err := e.Request.repeated()
 	if err != nil || e.record.kept() == 0 {

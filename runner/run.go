@@ -42,7 +42,7 @@ type Job struct {
 
 	lock  *images.Lock
 	clock *evidence.Clock
-	open  map[string]bool // variables that were told to be no secrets
+	open  map[string]bool // variables whose values were announced as not secret
 }
 
 // execution is a job that is being run.
@@ -296,8 +296,8 @@ func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 	return most, nil
 }
 
-// readSecrets reads the values of the servers' secrets, and sets them in the trials, if the eval
-// may give away what it does.
+// readSecrets reads the values of the servers' secrets and sets them in the trials, if the user
+// permits what the eval gives away.
 func (j *Job) readSecrets(ctx context.Context) error {
 	if err := j.Request.Host.permit(ctx, j.Eval, j.Trials); err != nil {
 		return err
@@ -398,8 +398,8 @@ func (e *execution) certify(ctx context.Context, backend sandbox.Backend) (err e
 	return err
 }
 
-// recordStart records the start of the trials. In a resumed run it first moves their earlier
-// files aside; in another it copies those that are kept.
+// recordStart records the start of the trials. In a resumed run it first moves their earlier files
+// aside; in a new run it copies the trials that are kept.
 func (e *execution) recordStart() error {
 	record := &e.record
 	if e.resumed {

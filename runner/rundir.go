@@ -39,8 +39,8 @@ func makeDir(path string) error {
 	return err
 }
 
-// NamedDir returns the directory that a user named with its links resolved, but for a link in place
-// of [ownDir], which may be a stranger's: nothing is written through that.
+// NamedDir returns the directory that a user named, with its links resolved. It does not resolve a
+// link in place of [ownDir], which someone else may have made: nothing is written through it.
 func NamedDir(dir string) string {
 	first, _, _ := strings.Cut(filepath.Clean(dir), string(filepath.Separator))
 	if first == ownDir {

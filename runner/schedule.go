@@ -28,8 +28,8 @@ type Result struct {
 	Earlier []evidence.Trial
 }
 
-// Options configures [RunTrials]. Dir, Workers, Progress and the host's Secrets are required;
-// of the host only Say, Warn and what trials need is used.
+// Options configures [RunTrials]. Dir, Workers, Progress and the host's Secrets are required. Of
+// the host only Say, Warn and the functions for trials are used.
 type Options struct {
 	Host     Host
 	Dir      string // run directory

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/report/inspection"
 )
 
-// maxSeen is how many runs and inspections are looked at for what servers list.
+// maxSeen is how many recent runs and inspections are searched for what servers list.
 const maxSeen = 20
 
 // seen is what a server listed in a run or an inspection.
@@ -18,8 +18,9 @@ type seen struct {
 	dir   string
 }
 
-// lastSeen returns what a server of an eval listed in the last run of it here, or in the last
-// inspection for it, and the tools that answered calls since then. What cannot be read has seen nothing.
+// lastSeen returns what a server of an eval listed in the last run of the eval here, or in the last
+// inspection for it, and the tools that answered calls since then. It skips evidence that cannot be
+// read.
 func lastSeen(evalPath, evalName, server string) (last seen) {
 	all, _ := filepath.Glob(filepath.Join(ownDir, "*", "[0-9]*"))
 	slices.SortFunc(all, func(a, b string) int { return strings.Compare(filepath.Base(b), filepath.Base(a)) }) // the newest first

@@ -209,7 +209,8 @@ func weaker(a, b *evidence.Certificate) *evidence.Certificate {
 }
 
 // differingKey returns a key of run.json in which two shards of one run differ but must not, or "".
-// Tasks, times and machines of shards may differ, and so what gets out of their sandboxes.
+// Shards may differ in their tasks, times and machines, and so in the attacks that get out of their
+// sandboxes.
 func differingKey(a, b Record) (string, error) {
 	for _, r := range []*Record{&a, &b} {
 		r.ID, r.Started, r.Resumed, r.Ended, r.Interrupted, r.Directory = "", time.Time{}, nil, time.Time{}, false, ""
@@ -248,8 +249,8 @@ func differing(a, b any) (key string, err error) {
 	return "", nil
 }
 
-// mergeProgress merges those lines of the progress.jsonl files of runs that has accepts, ordered by
-// time.
+// mergeProgress merges the progress.jsonl files of runs, ordered by time. It keeps only lines for
+// which has returns true.
 func mergeProgress(dir string, runs []string, has func(evidence.Progress) bool) error {
 	var all []evidence.Progress
 	for _, run := range runs {

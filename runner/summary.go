@@ -195,7 +195,7 @@ func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 	return t, nil
 }
 
-// readActivity reads what a trial's servers did apart from answering.
+// readActivity reads what a trial's servers did besides answering.
 func readActivity(d evidence.Dir, t *results.Trial) (err error) {
 	if t.Observed, err = d.Observed(); err != nil {
 		return err

@@ -1,12 +1,12 @@
 // Package gitrepo fetches a commit of a git repository for a workspace, from a local path or
 // over https, with this machine's git command.
 //
-// The repository is not trusted. Git reads no configuration except what this package sets, which has
-// the user's safe.directory and nothing else of the user's, and runs no hook, filter, credential helper or other program that the repository names. It
-// fetches no submodules, and uses only the protocol of the source. Sizes are checked before
-// anything is checked out, and links that lead out of the repository are rejected. Over https,
-// git connects through a proxy of this package, which only reaches the source's host at public
-// addresses.
+// The repository is not trusted. Git reads only the configuration that this package sets, which
+// takes nothing from the user's except safe.directory. It runs no hook, filter, credential helper
+// or other program that the repository names. It fetches no submodules, and uses only the protocol
+// of the source. Sizes are checked before anything is checked out, and links that lead out of the
+// repository are rejected. Over https, git connects through a proxy of this package, which only
+// reaches the source's host at public addresses.
 //
 // The memory that git itself uses is not limited.
 package gitrepo
@@ -145,8 +145,8 @@ type git struct {
 	config             string // file that git reads as the user's configuration
 }
 
-// trusted returns a configuration with the user's own safe.directory: the repositories of other users
-// that the user's git reads.
+// trusted returns a configuration file with the user's safe.directory, which lists the repositories
+// of other users that the user's git reads.
 func (g git) trusted(ctx context.Context) (file string, err error) {
 	cmd := exec.CommandContext(ctx, g.program, "config", "-z", "--type=path", "--get-all", "safe.directory")
 	cmd.Dir = g.home
@@ -159,7 +159,7 @@ func (g git) trusted(ctx context.Context) (file string, err error) {
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("git config: %w", context.Cause(ctx))
 	}
-	if err != nil { // there is none
+	if err != nil { // safe.directory is not set
 		return "/dev/null", nil
 	}
 	var config strings.Builder
@@ -195,7 +195,7 @@ func (g git) fetch(ctx context.Context, repo Source) (commit string, err error) 
 		}
 	}
 	_, err = g.run(ctx, append(fetch, "--", repo.Path, "+"+cmp.Or(repo.Commit, "HEAD")+":"+head)...)
-	if err != nil && !repo.Remote && repo.Commit != "" { // a clone has most branches of its origin as these alone
+	if err != nil && !repo.Remote && repo.Commit != "" { // a clone has most branches of its origin only as remote-tracking branches
 		if _, other := g.run(ctx, append(fetch, "--", repo.Path, "+refs/remotes/origin/"+repo.Commit+":"+head)...); other == nil {
 			err = nil
 		}
@@ -223,8 +223,8 @@ func (g git) checkOut(ctx context.Context, commit string) error {
 	return err
 }
 
-// measure returns an error if a commit has too many files, or too large ones. It runs before
-// the checkout, because a few objects can expand to any number of files.
+// measure returns an error if a commit has too many files or too large files. It runs before the
+// checkout, because a few objects can expand to any number of files.
 func (g git) measure(ctx context.Context, commit string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -362,10 +362,10 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// foreign matches what git says of a repository of another user.
+// foreign matches git's error about a repository of another user.
 var foreign = regexp.MustCompile(`(?:dubious ownership in|unsafe) repository(?: at|) ?\(?'([^'\n]*)'`)
 
-// explain says in other words what git's output means for the user, or returns "".
+// explain returns what git's output means for the user, or "".
 func explain(said string) string {
 	if found := foreign.FindStringSubmatch(said); found != nil {
 		path := text.Inert(strings.TrimSuffix(found[1], "/.git"))

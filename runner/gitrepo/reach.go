@@ -14,9 +14,9 @@ import (
 // maxPointer is the maximum size of a file that says where the rest of a repository is, in bytes.
 const maxPointer = 1 << 20
 
-// Outside returns the first place outside that git would read the local repository at source from, or ""
-// if there is none. Git reads it from its directory, and where the files .git, commondir and
-// objects/info/alternates lead. A link below its directory counts as leading outside.
+// Outside returns the first path that git would read outside for the local repository at source, or
+// "". Git reads the repository's directory, and the directories that the files .git, commondir and
+// objects/info/alternates name. A link below such a directory counts as outside.
 func Outside(source string, outside func(path string) bool) string {
 	r := reach{outside: outside, seen: map[string]bool{}}
 	source = top(source)
@@ -28,7 +28,7 @@ func Outside(source string, outside func(path string) bool) string {
 		}
 		r.look(name)
 		switch {
-		case info.Mode().IsRegular() && info.Size() <= maxPointer: // git takes no larger one
+		case info.Mode().IsRegular() && info.Size() <= maxPointer: // git rejects larger files
 			r.pointer(name)
 		case info.IsDir() && (suffix != "" || exists(filepath.Join(name, "HEAD"))):
 			r.scan(name)
@@ -37,14 +37,14 @@ func Outside(source string, outside func(path string) bool) string {
 	return r.found
 }
 
-// reach looks for the places of a repository.
+// reach finds the paths that git reads for a repository.
 type reach struct {
 	outside func(string) bool
 	seen    map[string]bool // the directories scanned
 	found   string          // the first place outside
 }
 
-// look resolves a path, and keeps the place if it is outside. It returns "" if nothing is there.
+// look resolves a path, and records it if it is outside. It returns "" if the path does not exist.
 func (r *reach) look(name string) (real string) {
 	real, err := filepath.EvalSymlinks(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func (r *reach) pointer(name string) {
 	}
 }
 
-// alternates follows the lines of a file objects/info/alternates. One with a quoted line counts as outside.
+// alternates follows the lines of a file objects/info/alternates. A quoted line counts as outside.
 func (r *reach) alternates(name string) {
 	for line := range strings.SplitSeq(r.read(name), "\n") {
 		if strings.HasPrefix(line, `"`) {
@@ -103,8 +103,8 @@ func (r *reach) alternates(name string) {
 	}
 }
 
-// follow scans the directory that a file in dir names, as the system resolves its path and as git, which
-// drops ".." first, does.
+// follow scans the directory that a file in dir names. It resolves the path twice: as the system
+// does, and as git does, which drops ".." first.
 func (r *reach) follow(dir, to string) {
 	if to == "" {
 		return
@@ -116,7 +116,7 @@ func (r *reach) follow(dir, to string) {
 	r.scan(filepath.Clean(to))
 }
 
-// read returns the content of a file. One that cannot be read counts as outside.
+// read returns the content of a file. A file that cannot be read counts as outside.
 func (r *reach) read(name string) string {
 	data, err := files.Read(name, maxPointer)
 	if err != nil {

@@ -175,8 +175,8 @@ func (a Agent) canContinue(key string) error {
 	return nil
 }
 
-// prefaceOf returns the instructions that precede the prompt: those of the task's files and, if
-// the eval is configured so, the body of the skill under evaluation or a request to invoke it.
+// prefaceOf returns the instructions that precede the prompt: those of the task's files and, if the
+// eval says so, the body of the skill under evaluation or a request to invoke it.
 func prefaceOf(e *eval.Eval, task eval.ResolvedTask) (string, error) {
 	parts := slices.Clone(task.Instructions)
 	if skill, ok := e.Injected(task.Skills, task.Trigger); ok {

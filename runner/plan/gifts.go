@@ -17,22 +17,23 @@ import (
 	"github.com/waza-isolate/waza/runner/gitrepo"
 )
 
-// Gift is something of this machine that trials give to a host or a program, because an eval or
-// a client's file says so.
+// Gift is data of this machine that trials give to a host or a program, because an eval or a
+// client's file says so.
 type Gift struct {
 	To string // the host or program; may contain values of variables
-	// Variables are of waza's environment, sorted.
+	// Variables are the environment variables of waza that it gets, sorted.
 	Variables []string
-	// Others describe what else it gets: files, and output of commands.
+	// Others describes what else it gets: files, and output of commands.
 	Others []string
-	// Build is set if it is a build, which also gets the settings for registries and proxies.
+	// Build is set if the receiver is a build, which also gets the settings for registries and
+	// proxies.
 	Build bool
-	// Remote is set if it is a remote server, which gets a connection at least.
+	// Remote is set if the receiver is a remote server, which gets at least a connection.
 	Remote bool
 }
 
-// Gifts returns what trials give away, without the usual key of a provider of models that goes to
-// that provider's own address: the eval chooses neither.
+// Gifts returns what trials give away. It leaves out the usual API key of a model provider at the
+// provider's own address, since the eval chooses neither.
 func Gifts(e *eval.Eval, trials []*Trial) []Gift {
 	var g gifts
 	isOutside := remembered(func(path string) bool { return eval.IsOutside(e, path) })
@@ -81,8 +82,8 @@ func Gifts(e *eval.Eval, trials []*Trial) []Gift {
 	return g
 }
 
-// remembered returns a function that calls f once for each path: trials of one eval share most of their
-// files, and f looks at the disk.
+// remembered returns a function that calls f once for each path. f reads the disk, and trials of
+// one eval share most of their files.
 func remembered[T any](f func(path string) T) func(path string) T {
 	known := map[string]T{}
 	return func(path string) T {
@@ -95,8 +96,8 @@ func remembered[T any](f func(path string) T) func(path string) T {
 	}
 }
 
-// outside returns the directories outside of an eval's that files of a trial come from: the
-// fixtures or skills may be links, or beside the eval's directory.
+// outside returns the directories outside of the eval's directory that hold files of a trial.
+// Fixtures and skills may be links, or lie beside the eval's directory.
 func outside(t *Trial, isOutside func(path string) bool) (dirs []string) {
 	for _, f := range t.GivenFiles() {
 		if f.Source == nil || !isOutside(f.Source.Dir) {
@@ -140,7 +141,7 @@ func (all *gifts) server(e *eval.Eval, s Server) {
 			g.To += " through the proxy " + hostOf(s.Expanded.Proxy)
 		}
 	}
-	variables, _ := mcpconfig.Variables(s.Name, config) // already checked
+	variables, _ := mcpconfig.Variables(s.Name, config) // valid: checked when the eval was read
 	for _, v := range variables {
 		g.Variables = append(g.Variables, v.Name)
 	}
@@ -168,7 +169,7 @@ func (all *gifts) build(e *eval.Eval, of string, source *images.Source, declared
 	build := Gift{To: "the build of " + of, Build: true}
 	if source != nil && eval.IsOutside(e, e.BuildDir(*expanded)) {
 		named, place := e.BuildDir(*declared), ""
-		if named == e.BuildDir(*expanded) { // it contains no variable's value
+		if named == e.BuildDir(*expanded) { // the path uses no variables
 			place, _ = filepath.EvalSymlinks(named)
 		}
 		build.Others = []string{"the files of " + leading(named, place)}
@@ -176,7 +177,7 @@ func (all *gifts) build(e *eval.Eval, of string, source *images.Source, declared
 	all.add(build)
 }
 
-// leading describes a path that leads to a place, which may be unknown.
+// leading describes a path and the place that it leads to, which may be empty if unknown.
 func leading(path, place string) string {
 	if abs, err := filepath.Abs(path); place == "" || err == nil && abs == place {
 		return path
@@ -195,7 +196,8 @@ func (all *gifts) model(p Provider) {
 	all.add(g)
 }
 
-// isUsual reports whether a variable has the usual key of the provider of models at an address.
+// isUsual reports whether a variable is the usual one for the API key of the model provider at an
+// address.
 func isUsual(address, variable string) bool {
 	return slices.ContainsFunc(eval.ModelKinds(), func(kind string) bool {
 		own, usual := eval.ModelDefaults(kind)
@@ -203,8 +205,8 @@ func isUsual(address, variable string) bool {
 	})
 }
 
-// hostOf returns the host of a URL, as it is looked up: letters of other alphabets, which may look like
-// those of another name, are encoded.
+// hostOf returns the host of a URL in the form that DNS looks up: non-ASCII letters, which may
+// imitate another name, are encoded as punycode.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil { // already checked

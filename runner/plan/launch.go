@@ -22,7 +22,7 @@ const (
 	TranscriptPath = sandbox.HomeDir + "/transcript/transcript.jsonl"
 )
 
-// Launch is what an agent is started with: its process, its stdin and files.
+// Launch contains everything to start an agent with: its process, its stdin and files.
 type Launch struct {
 	Process process.Spec
 	Stdin   []byte
@@ -64,7 +64,7 @@ func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string, early 
 	}
 }
 
-// describe adds what the task says of itself.
+// describe adds the task's name, description and files.
 func (t *Trial) describe(in *input.Input) {
 	if t.TaskName != t.Task {
 		in.TaskName = t.TaskName

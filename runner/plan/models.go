@@ -40,8 +40,8 @@ type Provider struct {
 	Headers   []string              `json:"headers,omitempty"` // names of headers that the runner adds
 	Prices    map[string]eval.Price `json:"prices,omitempty"`
 	Script    string                `json:"script,omitempty"` // path of the script's file, as in the eval
-	Played    bool                  `json:"played,omitempty"` // from the cassette
-	Live      bool                  `json:"live,omitempty"`   // it is asked what the cassette has no answer to
+	Played    bool                  `json:"played,omitempty"` // answered from the cassette
+	Live      bool                  `json:"live,omitempty"`   // asked if the cassette has no answer
 
 	Access Access `json:"-"`
 }
@@ -54,7 +54,7 @@ func (m *Models) chosen() Provider {
 // ModelScript returns a handler that plays a scripted model from its first turn.
 type ModelScript func() http.Handler
 
-// Access is what is needed to send requests to a provider. It is not part of a plan.
+// Access is what requests to a provider need. It is not part of a plan.
 type Access struct {
 	gateway.Provider          // without a Transport
 	variables        []string // environment variables used in headers
@@ -187,8 +187,8 @@ func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider,
 	return p, nil
 }
 
-// playedFor returns models with what the eval's cassette has for a task. A provider without a side was not
-// asked when that was recorded.
+// playedFor returns the models with the eval's recorded answers for a task. A provider that the
+// cassette lacks was not asked during recording.
 func (m *Models) playedFor(e *eval.Eval, task string) (*Models, error) {
 	if m == nil || !e.Plays(cassette.Models) {
 		return m, nil

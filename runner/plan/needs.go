@@ -9,15 +9,15 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Need is something that trials need and that waza fetches, unless it is here already.
+// Need is something that trials need and that waza fetches if this machine lacks it.
 type Need struct {
-	What    string // for people
-	Image   string // the image that has it, by reference; empty if it is fetched in any case
+	What    string // description for people
+	Image   string // reference of the image that contains it; empty if it is fetched in any case
 	Built   bool   // the image is built, not pulled
-	Instead string // what to do if it may not be fetched; empty if it is enough to fetch it beforehand
+	Instead string // what to do if it must not be fetched; empty if fetching it beforehand suffices
 }
 
-// needs are distinct.
+// needs is a list without duplicates.
 type needs []Need
 
 func (all *needs) add(n Need) {

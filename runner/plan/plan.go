@@ -23,8 +23,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
-// PerBenchmark is the lifetime of servers with one instance for the run, the default outside of
-// containers, and not one per trial.
+// PerBenchmark is the lifetime of servers with one instance for the whole run instead of one per
+// trial. It is the default outside of containers.
 const PerBenchmark = "per_benchmark"
 
 // Choices are the settings of a plan that come from the command line. Lookup and Secrets are
@@ -43,8 +43,8 @@ type Choices struct {
 	NoSkills bool
 	// On is the backend: empty for Docker, or eval.OnKubernetes.
 	On string
-	// Cluster returns the settings of an eval's pods, and fails if it asks for what the user's own
-	// configuration does not have. Nil means that there is no such configuration.
+	// Cluster returns the settings of an eval's pods. It fails if the eval asks for settings that the
+	// user's own configuration lacks. Nil means that there is no such configuration.
 	Cluster func(kube.Settings) (kube.Settings, error)
 	// HostHooks allows hooks on the host.
 	HostHooks bool
@@ -64,7 +64,7 @@ type Choices struct {
 	Pins string
 	// Omit are directories of runs, which are left out of image builds.
 	Omit []string
-	// Output is the files that waza's own output goes to, which are left out too.
+	// Output are the files that waza's own output goes to, which are left out of image builds too.
 	Output []fs.FileInfo
 	// sources caches what was read for image builds.
 	sources map[string]*images.Source
@@ -88,7 +88,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 		return nil, e.Locate(err, "config", "executor")
 	}
 	var trials []*Trial
-	var errs []error // each that is in the file once, however many tasks it stops
+	var errs []error // each error in the file once, even if it stops several tasks
 	var declared *declaration
 	for _, task := range tasks {
 		if declared == nil || !reflect.DeepEqual(declared.servers, task.Servers) {
@@ -125,7 +125,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 	return trials, together(e, errs)
 }
 
-// together returns all errors as one: if some of them are in files, as [strictyaml.Errors].
+// together joins errors. If some of them are in files, the result is a [strictyaml.Errors].
 func together(e *eval.Eval, errs []error) error {
 	var located, elsewhere strictyaml.Errors
 	for _, err := range errs {

@@ -29,7 +29,7 @@ func (p *printer) entry(name, format string, args ...any) {
 
 func (p *printer) line(format string, args ...any) { p.write("              "+format, args...) }
 
-// write writes a line, which is one whatever is in it.
+// write writes exactly one line, whatever the arguments contain.
 func (p *printer) write(format string, args ...any) {
 	p.WriteString(text.Inert(fmt.Sprintf(format, args...)) + "\n")
 }

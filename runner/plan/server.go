@@ -34,7 +34,7 @@ type Server struct {
 	Transport      string           `json:"transport"`          // stdio, http or sse
 	Remote         bool             `json:"remote,omitempty"`   // no container: a remote URL, or a mock
 	Mock           *mock.Server     `json:"mock,omitempty"`     // played by the runner; nil for a real server
-	Live           bool             `json:"live,omitempty"`     // it is started too, and asked what Mock has no answer to
+	Live           bool             `json:"live,omitempty"`     // also started, to answer what Mock has no answer to
 	Port           int              `json:"port,omitempty"`     // loopback port in its container; 0 for stdio
 	Path           string           `json:"path,omitempty"`     // path of the endpoint
 	Shared         bool             `json:"shared,omitempty"`   // one instance for the run
@@ -95,8 +95,8 @@ func (s Server) withProxy() mcpconfig.Server {
 // Process returns the server's program, with environment variables for egress.
 func (s Server) Process(home string) process.Spec { return serverProcess(s.withProxy(), home) }
 
-// Program returns the server's program as far as it is known before its sandbox is open, without
-// Args if it is not run here or only its image knows it.
+// Program returns what is known of the server's program before its sandbox is open. Args is empty
+// if the server is not run here or only its image names the program.
 func (s Server) Program() process.Spec {
 	if s.Remote {
 		return process.Spec{}
@@ -132,8 +132,8 @@ const (
 	defaultServerDisk   = 256 << 20
 )
 
-// placed returns a server as it runs: in a container, with a docker run command resolved, or on
-// this machine, with its working directory.
+// placed returns a server's configuration for where it runs: in a container, with a docker run
+// command resolved, or on this machine, with its working directory.
 func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Server, error) {
 	if e.Local {
 		return e.Placed(declared), nil
@@ -209,7 +209,7 @@ func playedServer(name string, as *mock.Server) Server {
 	return Server{Name: name, Mock: as, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: mcpconfig.DefaultStartup, Timeout: mcpconfig.DefaultRequest}
 }
 
-// playFor returns servers with what the eval's cassette has for a task.
+// playFor replaces servers by their recorded answers for a task, if the eval's cassette has any.
 func playFor(e *eval.Eval, task string, all []Server) ([]Server, error) {
 	all = slices.Clone(all)
 	for i, s := range all {
@@ -315,7 +315,8 @@ func filesOf(e *eval.Eval, wanted map[string]string) (files []File, err error) {
 	return files, err
 }
 
-// writable returns the named writable directories, and those of files that are in none of them.
+// writable returns the writable directories of a server: the named ones, and those of its files
+// that no named one contains.
 func writable(ofFiles, named []string) []string {
 	all := slices.DeleteFunc(slices.Clone(named), func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 	for _, dir := range ofFiles {
@@ -449,8 +450,9 @@ func packageImage(e *eval.Eval, p mcpconfig.Package, config mcpconfig.Server, lo
 	return image
 }
 
-// sourceOf returns the source of a build, or nil if there is nothing to build. The eval's own files
-// and those with secrets, of the eval's servers and these, are left out, under any name.
+// sourceOf returns the source of a build, or nil if there is nothing to build. It leaves out the
+// eval's own files and the files of secrets, of the eval's servers and of the given ones, under any
+// name.
 func sourceOf(e *eval.Eval, b *mcpconfig.Build, secrets map[string]mcpconfig.Secret, c Choices) (*images.Source, error) {
 	if e.Local || b == nil {
 		return nil, nil
@@ -460,7 +462,7 @@ func sourceOf(e *eval.Eval, b *mcpconfig.Build, secrets map[string]mcpconfig.Sec
 	if c.sources[how] == nil {
 		left := slices.Clone(c.Output)
 		for _, path := range secret {
-			if info, err := os.Stat(path); err == nil { // else there is nothing to leave out
+			if info, err := os.Stat(path); err == nil { // a missing file needs no exclusion
 				left = append(left, info)
 			}
 		}
@@ -473,7 +475,7 @@ func sourceOf(e *eval.Eval, b *mcpconfig.Build, secrets map[string]mcpconfig.Sec
 	return c.sources[how], nil
 }
 
-// secretFiles returns the paths of the files of secrets, and of those of the eval's servers.
+// secretFiles returns the paths of the given secrets' files and of those of the eval's servers.
 func secretFiles(e *eval.Eval, secrets map[string]mcpconfig.Secret) (paths []string) {
 	for _, s := range append(slices.Collect(maps.Values(e.Config.MCPServers)), &mcpconfig.Server{Secrets: secrets}) {
 		if s == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Spec returns the sandbox of the trial: its agent, and the servers that live as long as it, each
-// before its services.
+// Spec returns the sandbox of the trial: its agent, and the servers that live as long as the trial,
+// each before its services.
 func (t *Trial) Spec() *sandbox.Spec {
 	s := &sandbox.Spec{
 		Run: t.Run, Task: t.Task, Number: t.Number, Attempt: t.Attempt,
@@ -48,8 +48,8 @@ func (t *Trial) Spec() *sandbox.Spec {
 	return s
 }
 
-// ServerSpec returns a sandbox of a server alone, without an agent: that of one that the run
-// shares, or of an inspection.
+// ServerSpec returns the sandbox of a single server without an agent: one that the run shares, or
+// one that is inspected.
 func (t *Trial) ServerSpec(server Server, name string, number int, life sandbox.Lifetime) *sandbox.Spec {
 	return &sandbox.Spec{
 		Run: t.Run, Task: name, Number: number, Lifetime: life, Network: t.airtight(), Runtime: t.Runtime,
@@ -57,9 +57,9 @@ func (t *Trial) ServerSpec(server Server, name string, number int, life sandbox.
 	}
 }
 
-// ProgramSpec returns the sandbox of a grader's program, which has nothing else of the trial. task
-// is the trial's task, or a checkpoint of it. Tasks' names cannot end in a dot, so its name cannot
-// be that of a task.
+// ProgramSpec returns the sandbox of a grader's program, which contains nothing else of the trial.
+// task is the trial's task, or a checkpoint of it. The sandbox's name ends in a dot, so it differs
+// from the name of any task.
 func (t *Trial) ProgramSpec(task string, number int, g GraderContainer) *sandbox.Spec {
 	s := &sandbox.Spec{
 		Run: t.Run, Task: fmt.Sprintf("%s.grader%d.", task, number), Number: t.Number, Attempt: t.Attempt,
@@ -78,7 +78,7 @@ func (t *Trial) ProgramSpec(task string, number int, g GraderContainer) *sandbox
 	return s
 }
 
-// Specs returns the sandboxes that trials need, one for each that differs by more than its number.
+// Specs returns the sandboxes that trials need, without those that differ only in their number.
 func Specs(trials []*Trial) []*sandbox.Spec {
 	var all []*sandbox.Spec
 	known := map[string]bool{}
@@ -114,7 +114,7 @@ func (t *Trial) containers() (all []sandbox.ContainerSpec) {
 	return all
 }
 
-// Kind returns the kind of the trial's sandbox, which a certificate is about.
+// Kind returns the kind of the trial's sandbox, as in certificates.
 func (t *Trial) Kind() evidence.SandboxKind {
 	return evidence.SandboxKind{Network: t.Network, Subnets: t.Subnets, Runtime: t.Runtime, Workspace: t.Workspace}
 }
@@ -127,8 +127,8 @@ func (t *Trial) airtight() string {
 	return sandbox.NetworkNone
 }
 
-// knownProgram returns what is known of a program before its sandbox is open. One that is named by a
-// path may be in the workspace.
+// knownProgram returns what is known of a program before its sandbox is open. A program that is
+// named by a path is unknown, because it may be in the workspace.
 func knownProgram(command []string) process.Spec {
 	if len(command) == 0 || strings.Contains(command[0], "/") {
 		return process.Spec{}
@@ -165,7 +165,7 @@ func (s Server) edges() []sandbox.Edge {
 	return all
 }
 
-// buildOf returns what an image is built from: a package, else a source; nil if it is pulled.
+// buildOf returns what an image is built from: a package or a source, or nil if it is pulled.
 func buildOf(i *images.Image, source *images.Source) images.Buildable {
 	switch {
 	case i != nil:

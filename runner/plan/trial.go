@@ -40,7 +40,7 @@ type Trial struct {
 	Skills     []Skill               `json:"skills,omitempty"`
 	Graders    []evidence.GraderSpec `json:"graders"`
 	Judge      *evidence.Judge       `json:"judge,omitempty"` // nil if no grader asks one
-	// Judged has the answers of the judge from a cassette; nil if it is asked itself.
+	// Judged has the judge's answers from a cassette; nil if the judge is asked.
 	Judged *cassette.Side `json:"-"`
 	// GraderContainers are the containers of graders that run a program.
 	GraderContainers []GraderContainer `json:"grader_containers,omitempty"`

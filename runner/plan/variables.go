@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// minVariable is the minimum length of a variable's value that is secret, in bytes, and minDigits that
-	// of one of digits alone. Shorter ones, such as 8080 and true, are in other text by chance.
+	// minVariable is the minimum length of a secret value of a variable, in bytes; minDigits is that
+	// of a value with only digits. Shorter values, such as 8080 and true, occur in other text by
+	// chance.
 	minVariable = 6
 	minDigits   = 12
-	// maxWritten is how much is read of each of the eval's files.
+	// maxWritten is how many bytes are read of each of the eval's files.
 	maxWritten = 1 << 20
 )
 
 // writtenIn returns the contents of the eval's own files: the eval, its tasks, and the files of its
-// prompts, graders and mocks. Files that cannot be read say nothing of a variable.
+// prompts, graders and mocks. It skips files that cannot be read.
 func writtenIn(e *eval.Eval, tasks []eval.ResolvedTask) (all [][]byte) {
 	paths := slices.Concat([]string{e.Path}, e.TextFiles, e.MockFiles)
 	for _, task := range tasks {
@@ -38,8 +39,8 @@ func writtenIn(e *eval.Eval, tasks []eval.ResolvedTask) (all [][]byte) {
 	return all
 }
 
-// hide adds the values of variables to the plan's secrets, and returns them. Values that are not secret are
-// left out: where the eval says a word itself, hiding it would hide what graders look for.
+// hide adds the secret values of variables to the plan's secrets, and returns them. A value that
+// the eval's files contain as a word is not secret: redacting it would hide what graders look for.
 func (c Choices) hide(values []mcpconfig.Value) (secrets []string) {
 	for _, v := range values {
 		if why := c.whyNotSecret(v.Text); why != "" {
@@ -67,7 +68,7 @@ func (c Choices) whyNotSecret(value string) (why string) {
 	return ""
 }
 
-// hasWord reports whether a value stands in a text without letters or digits beside it.
+// hasWord reports whether a text contains a value with no letter or digit next to it.
 func hasWord(text []byte, value string) bool {
 	inWord := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	for at := 0; ; at++ {

@@ -117,8 +117,8 @@ func runAgent(ctx context.Context, s *stage, down *teardown) (ran agentRun, err 
 	return ran, err
 }
 
-// endingOf returns how the agent ended. It returns an error if that was the engine or somebody outside the
-// trial.
+// endingOf returns how the agent ended. It returns an error if the engine or somebody outside the
+// trial ended it.
 func (w *agentWork) endingOf(ctx context.Context, agent *process.Running, stopped []stop) (*ending, error) {
 	e := &ending{stops: stopped, ended: agent.HasEnded()}
 	if e.ended {
@@ -175,9 +175,9 @@ func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 	return &used
 }
 
-// await waits for the agent to exit, and returns the reasons to stop it that were known by then. At the first
-// one, or when ctx is done, it sends SIGTERM, then SIGKILL. If SIGKILL does not end the agent either, await
-// returns anyway.
+// await waits for the agent to exit, and returns the reasons to stop it that were known by then. At
+// the first reason, or when ctx is done, it sends SIGTERM, then SIGKILL. If the agent survives
+// SIGKILL, await returns anyway.
 func (w *agentWork) await(ctx context.Context, agent *process.Running) []stop {
 	select {
 	case <-agent.Ended():
@@ -216,7 +216,8 @@ type output struct {
 
 func (o *outputs) both() []*output { return []*output{o.stdout, o.stderr} }
 
-// openOutputs creates the files of the agent's outputs, each of which adds to stops when it exceeds its limit.
+// openOutputs creates the files of the agent's outputs. An output that exceeds its limit is added
+// to stops.
 func openOutputs(t *plan.Trial, rec *evidence.Recorder, stops *stops) (*outputs, error) {
 	out := &outputs{}
 	open := func(stream, file string) (*output, error) {
@@ -258,8 +259,8 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keepOutput returns the final output, if it is read from stdout, and whether that is only the beginning of
-// it. It records which outputs were truncated. They are closed.
+// keepOutput closes the outputs. It returns the final output, if that is on stdout, and whether it
+// was truncated. It records which outputs were truncated.
 func (w *agentWork) keepOutput() (final finalOutput, overlong bool, err error) {
 	for _, o := range w.out.both() {
 		if o.kept.Over() > 0 {
@@ -270,14 +271,14 @@ func (w *agentWork) keepOutput() (final finalOutput, overlong bool, err error) {
 	return stdoutOf(w.stage.plan, w.stage.log.Recorder)
 }
 
-// finalOutput is a final output, or that of all turns, with secrets replaced.
+// finalOutput is the final output of one or all turns, with secrets replaced.
 type finalOutput struct {
 	text  string
 	spans []secret.Span // where secrets were
 }
 
-// stdoutOf reads the final output from the file of stdout, if it is read from there, and reports whether that is
-// only the beginning of it.
+// stdoutOf reads the final output from the file of stdout, if it is there, and reports whether it
+// was truncated.
 func stdoutOf(t *plan.Trial, rec *evidence.Recorder) (final finalOutput, overlong bool, err error) {
 	if cmp.Or(t.Agent.Output, plan.OutputStdout) != plan.OutputStdout {
 		return final, false, nil

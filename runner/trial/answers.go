@@ -19,7 +19,7 @@ const (
 	maxShownText = 1 << 10 // bytes of a request in an event
 )
 
-// answers answers requests of servers, for which a built-in agent asks, and records them.
+// answers answers the requests of servers that a built-in agent forwards, and records them.
 type answers struct {
 	table   answer.Table
 	rec     eventRecorder
@@ -52,8 +52,8 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(reply)
 }
 
-// answer returns the answer to a question and records it. It reports whether that was within the
-// limits.
+// answer returns the answer to a question and records it. It returns false if the question exceeds
+// the limits.
 func (a *answers) answer(q input.Question) (input.Reply, bool) {
 	reply := a.table.Reply(q)
 	said := string(reply.Result)

@@ -33,8 +33,8 @@ type asker struct {
 	rec        *evidence.Recorder
 }
 
-// askServers makes the calls and reads the files that graders ask for. Servers are not called if the stage has no
-// endpoints.
+// askServers makes the calls and reads the files that graders ask for. It makes no calls if the
+// stage has no endpoints.
 func askServers(ctx context.Context, s *stage) error {
 	a := asker{servers: s.servers, containers: s.withAgent(), rec: s.log.Recorder}
 	if s.endpoints != nil {
@@ -131,7 +131,7 @@ func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk)
 }
 
 // outcomeOf returns the outcome of a request of the runner in a session, and a message unless the
-// answer says it. ctx is the request's context.
+// answer contains it. ctx is the request's context.
 func outcomeOf(ctx context.Context, q *client.Session, reply jsonrpc.Message, err error) (outcome evidence.Outcome, why string) {
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -169,7 +169,7 @@ func (a asker) readPath(ctx context.Context, what evidence.FileAsk) (*evidence.F
 	return readFound(&found, what)
 }
 
-// playedFile returns what the cassette has of a file of a server that is played.
+// playedFile returns a file of a played server from the cassette.
 func playedFile(at *server, what evidence.FileAsk) (*evidence.FileAnswer, error) {
 	found, err := at.played.File(what.Path, what.Content)
 	if err != nil {

@@ -29,7 +29,7 @@ type canaryScanner struct {
 	allowed map[string][]string // servers and hosts that each canary may reach
 
 	servers []string    // all servers of the trial
-	secrets *secret.Set // to replace in what is cut
+	secrets *secret.Set // replaced in excerpts
 
 	mu   sync.Mutex
 	seen map[matchKey]int // guarded by mu

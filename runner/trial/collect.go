@@ -32,15 +32,15 @@ const maxTranscript = 64 << 20
 // collected is what an agent left.
 type collected struct {
 	final  finalOutput // the agent's output in all turns
-	last   int         // where that of its last turn begins
+	last   int         // offset in final at which the last turn begins
 	losses []loss
 	midway bool      // the agent has turns left, so this is not its final output
 	at     time.Time // when it was collected
 }
 
-// loss is something that the agent should have left and that is missing, not whole or not to be read.
+// loss is something that the agent should have left and that is missing, incomplete or unreadable.
 type loss struct {
-	what string // the kind of a gap; empty for shut and partial
+	what string // kind of gap; empty for shut and partial
 	how  lossKind
 	err  error
 }
@@ -51,7 +51,7 @@ type lossKind int
 const (
 	uncollected lossKind = iota // it cannot be copied out of the agent's container
 	unread                      // it was collected, and cannot be read
-	overlong                    // it is larger than graders take
+	overlong                    // it exceeds the size that graders accept
 	absent                      // the agent did not leave it
 	shut                        // the agent closed its workspace
 	partial                     // part of a file is not collected
@@ -67,9 +67,9 @@ type collector struct {
 	found      collected
 }
 
-// collect copies the agent's workspace, transcript and final output into the evidence. The final output is at
-// first that on stdout; before is what the agent said in the turns before the last, with secrets replaced.
-// collect returns an error only if the disk or somebody outside the trial is to blame for a loss.
+// collect copies the agent's workspace, transcript and final output into the evidence. The final
+// output starts as that on stdout. before is the agent's output in earlier turns, with secrets
+// replaced. collect returns an error only if the disk or somebody outside the trial caused a loss.
 func (c *collector) collect(ctx context.Context, before string) error {
 	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
@@ -95,7 +95,7 @@ func (c *collector) collect(ctx context.Context, before string) error {
 	return nil
 }
 
-// splitFinal divides an output on stdout into that of the last turn and of those before.
+// splitFinal divides the output on stdout into that of the last turn and that of earlier turns.
 func (c *collector) splitFinal(before string) {
 	if c.plan.Agent.SaysOnStdout() {
 		c.found.last = turnBegins(c.found.final.text, before)
@@ -109,11 +109,11 @@ func (c *collector) lose(what string, how lossKind, err error) {
 // file returns the path of an evidence file.
 func (c *collector) file(name string) string { return filepath.Join(c.rec.Dir(), name) }
 
-// lost keeps that something cannot be collected. It returns the cause if that is an error of the disk, or
-// somebody outside the trial. Otherwise it is the agent, which can break whatever it leaves and its container
-// too.
+// lost records that something cannot be collected. It returns the cause if that is an error of the
+// disk or somebody outside the trial. Otherwise the agent is to blame, since it can break its files
+// and its container.
 func (c *collector) lost(ctx context.Context, kind string, err error) error {
-	how := unread // which blames nobody
+	how := unread // unread blames nobody
 	defer func() { c.lose(kind, how, err) }()
 	switch {
 	case ctx.Err() != nil:
@@ -130,8 +130,8 @@ func (c *collector) lost(ctx context.Context, kind string, err error) error {
 	return nil
 }
 
-// convertTranscript converts the agent's own transcript to waza's events. The final output is that of the
-// transcript's messages if the eval takes it from there.
+// convertTranscript converts the agent's own transcript to waza's events. If the eval takes the
+// final output from the transcript, it is the transcript's messages.
 func (c *collector) convertTranscript(source transcript.Source) {
 	messages, err := c.writeConverted(source)
 	switch {
@@ -161,8 +161,8 @@ var (
 	errUnread    = errors.New("cannot be read")
 )
 
-// collectOutput reads the final output from a file of the workspace. It is absent if the workspace is
-// complete and has no such file.
+// collectOutput reads the final output from a file of the workspace. It is absent if the workspace
+// is complete and lacks the file.
 func (c *collector) collectOutput(name string) {
 	err := fileInTree(c.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
 		c.found.final.text, err = readHead(in)
@@ -179,8 +179,8 @@ func (c *collector) collectOutput(name string) {
 	}
 }
 
-// collectWorkspace writes workspace.tar, with secrets replaced. If it cannot be collected, no file is
-// left.
+// collectWorkspace writes workspace.tar, with secrets replaced. If the workspace cannot be
+// collected, it leaves no file.
 func (c *collector) collectWorkspace(ctx context.Context) error {
 	file, err := c.rec.Tree(evidence.WorkspaceFile)
 	if err != nil {
@@ -204,9 +204,9 @@ func (c *collector) collectWorkspace(ctx context.Context) error {
 // Sparse files grow in a tar: it may be five times as large, but at most 256 MiB larger.
 func maxTree(disk int64) int64 { return disk + min(4*disk, 256<<20) }
 
-// lookThrough records if the agent replaced a link to mcp.json, and keeps what was not collected with the
-// rest, and whether the agent closed its workspace. It returns an error if the tar is broken.
-// Calls are recorded even if mcp.json was replaced.
+// lookThrough records whether the agent replaced a link to mcp.json, left anything that was not
+// collected, or closed its workspace. It returns an error if the tar is broken. Calls are recorded
+// even if mcp.json was replaced.
 func (c *collector) lookThrough() error {
 	file, err := os.Open(c.file(evidence.WorkspaceFile))
 	if err != nil {

@@ -27,9 +27,9 @@ type everything struct {
 	left      collected
 	complaint complaint                    // read back from the log
 	resources map[string]evidence.Resource // by container
-	unfit     []failure                    // of giving graders' programs what the agent left
+	unfit     []failure                    // errors of copying what the agent left to graders' programs
 
-	failed  failure // that ended the trial, and that the agent did not cause
+	failed  failure // the failure that ended the trial and that the agent did not cause
 	down    remains
 	missing map[string]error // why frames are missing, by kind of gap
 }
@@ -40,8 +40,8 @@ type failure struct {
 	err error // nil if nothing went wrong
 }
 
-// conclude makes the record of a trial. It decides the outcome from what is known so far, and may be called
-// again when more is known.
+// conclude makes the record of a trial. It decides the outcome from what is known so far, and may
+// be called again later.
 func conclude(all everything) evidence.Trial {
 	t := newRecord(all.plan, all.began)
 	t.Ended, t.Baseline, t.Shared, t.Resources = all.ended, all.o.Baseline, all.down.shared, all.resources
@@ -62,15 +62,15 @@ func conclude(all everything) evidence.Trial {
 	return t
 }
 
-// output returns the agent's output in all turns, and where that of the last turn begins.
+// output returns the agent's output in all turns, and the offset at which the last turn begins.
 func (all everything) output() (said finalOutput, last int) {
 	if all.left.at.IsZero() {
-		return all.ran.stdout, 0 // if no more was collected
+		return all.ran.stdout, 0 // nothing else was collected
 	}
 	return all.left.final, all.left.last
 }
 
-// notes returns what bears on the outcome of a trial, in the order in which it became known.
+// notes returns the notes on a trial, in the order in which they became known.
 func (all everything) notes() []note {
 	var notes []note
 	add := func(at time.Time, more ...note) {
@@ -100,7 +100,7 @@ func (all everything) notes() []note {
 		add(ran.ended, note{class: evidence.ClassFail, reason: evidence.ReasonFault, message: fmt.Sprintf("%s; waza made the fault %s of this call", c.message, c.fault)})
 	case c.server != "" && nobody:
 		add(ran.ended, note{class: evidence.ClassServerError, reason: evidence.ReasonServer, message: c.message, server: c.server})
-	case c.message != "" && nobody: // servers are what a script tests
+	case c.message != "" && nobody: // a script tests servers, not an agent
 		add(ran.ended, note{class: evidence.ClassFail, reason: evidence.ReasonServer, message: c.message})
 	case ran.unmet != "":
 		add(ran.ended, note{class: evidence.ClassFail, reason: evidence.ReasonServer, message: ran.unmet})
@@ -125,19 +125,19 @@ func inOrder(notes []note) []note {
 	return slices.SortedStableFunc(slices.Values(notes), func(a, b note) int { return a.at.Compare(b.at) })
 }
 
-// note is something about a trial that bears on its outcome: a blame if it has a class, a gap if it
-// has one, else a remark.
+// note is something about a trial that affects its outcome or message: a blame if class is set, a
+// gap if gap is set, else a remark.
 type note struct {
 	at      time.Time // when it became known
 	class   evidence.Class
 	reason  evidence.Reason
 	message string
 	gap     string // what is missing, and why
-	server  string // the one that failed, of a server_error
+	server  string // the server that failed, for server_error
 
-	unsure bool // a blame that holds only as long as no failure of ours is known
+	unsure bool // a blame that a later failure of ours replaces
 	ours   bool // a failure that the agent did not cause
-	weak   bool // a blame that is dropped if somebody is blamed already
+	weak   bool // a blame that is dropped if there already is one
 }
 
 // conclusion is the outcome of a trial before it is graded. The class is empty if nobody is blamed.
@@ -146,12 +146,12 @@ type conclusion struct {
 	reason  evidence.Reason
 	message string
 	gaps    []string
-	server  string // the one that failed, of a server_error
+	server  string // the server that failed, for server_error
 }
 
-// decide decides the outcome of a trial by its notes, in the order in which they became known. The
-// first blame decides the class and the reason, unless it is unsure and a failure of ours follows. Later
-// blames and remarks add their message.
+// decide decides the outcome of a trial from its notes, in the order in which they became known.
+// The first blame determines the class and the reason, unless it is unsure and a failure of ours
+// follows. Later blames and remarks append their messages.
 func decide(notes []note) (c conclusion) {
 	unsure := false
 	for _, n := range notes {
@@ -194,7 +194,7 @@ type ending struct {
 	failed    error           // describes an exit with a code other than 0
 	container sandbox.Exit    // of its container
 	used      *evidence.Usage // of its container; nil if not known
-	floods    []string        // outputs that are over their limit, and the limit
+	floods    []string        // limits of outputs that were exceeded
 	overspent string          // limits of calls, messages and models that it exceeded
 }
 
@@ -206,7 +206,8 @@ func (e ending) stopped() stop {
 	return slices.MinFunc(e.stops, func(a, b stop) int { return a.at.Compare(b.at) })
 }
 
-// since returns when a reason to stop the agent became known, or zero if it is none.
+// since returns when a reason to stop the agent became known, or the zero time if the agent was not
+// stopped for it.
 func (e ending) since(cause stopCause) time.Time {
 	i := slices.IndexFunc(e.stops, func(s stop) bool { return s.cause == cause })
 	if i < 0 {
@@ -215,15 +216,16 @@ func (e ending) since(cause stopCause) time.Time {
 	return e.stops[i].at
 }
 
-// isUnexpected reports whether the agent is a script to which a server did not answer as expected.
+// isUnexpected reports whether the agent is a script that ended because of a server's unexpected
+// answer.
 func (e ending) isUnexpected(t *plan.Trial) bool {
 	return e.ended && e.lost == nil && e.container.Cause == "" && e.exit == process.Exit{Code: agents.ExitUnexpected} &&
 		t.Agent.Executor == evidence.ExecutorScript
 }
 
-// notes returns whom to blame for how the agent ended: always the agent, even for a broken container,
-// since it could break that to avoid being graded. A limit that was reached takes precedence over the
-// exit status.
+// notes returns the blames for how the agent ended. They always blame the agent, even for a broken
+// container, which it could break to avoid being graded. A limit that was reached takes precedence
+// over the exit status.
 func (e ending) notes(t *plan.Trial) (all []note) {
 	stopped := e.stopped().cause
 	blame := func(cause stopCause, class evidence.Class, reason evidence.Reason, message string) {
@@ -249,7 +251,7 @@ func (e ending) notes(t *plan.Trial) (all []note) {
 		reason, message := stopped.time(t)
 		blame(stopped, evidence.ClassTimeout, reason, message)
 	}
-	// An agent that was killed for its output or memory would else be one that was killed by a signal.
+	// Without this, an agent killed for its output or memory would be blamed for a signal.
 	for _, flood := range e.floods {
 		blame(outputLimit, evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than "+flood)
 	}
@@ -267,7 +269,7 @@ func (e ending) notes(t *plan.Trial) (all []note) {
 	return all
 }
 
-// ofExit returns the blame for an exit, which counts only if there is no other.
+// ofExit returns the blame for an exit, which only counts if there is no other.
 func (e ending) ofExit(t *plan.Trial) note {
 	n := note{class: evidence.ClassAgentError, weak: true}
 	switch {
@@ -300,8 +302,9 @@ func (c stopCause) time(t *plan.Trial) (evidence.Reason, string) {
 
 func gapNote(what, why string) note { return note{gap: what + ": " + why} }
 
-// notes returns the gap that a loss is, and whether the agent is to blame for it. Graders do not judge a final
-// output that is truncated; the agent is not blamed for its output midway, when it has turns left to mend that.
+// notes returns the gap of a loss, and the blame if the agent caused it. Graders do not judge a
+// truncated final output. Midway, the agent is not blamed for its output, since it can still fix it
+// in later turns.
 func (l loss) notes(midway bool) (all []note) {
 	blame := func(class evidence.Class, format string, args ...any) note {
 		return note{class: class, reason: evidence.ReasonOutput, message: fmt.Sprintf(format, args...)}
@@ -338,7 +341,7 @@ func (l loss) notes(midway bool) (all []note) {
 	return all
 }
 
-// newRecord returns the record of a trial as far as it is planned.
+// newRecord returns a record with the planned data of a trial.
 func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))
 	for _, s := range t.Servers {
@@ -351,8 +354,8 @@ func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 	}
 }
 
-// guaranteesOf returns what a sandbox guarantees to a trial, and what weakens that: settings without effect,
-// shared servers, egress, hooks on the host and allowed attacks.
+// guaranteesOf returns the guarantees of a sandbox for a trial, with everything that weakens them:
+// settings without effect, shared servers, egress, hooks on the host and allowed attacks.
 func guaranteesOf(g evidence.Guarantees, t *plan.Trial, o Options) *evidence.Guarantees {
 	g.Enforced, g.Missing = append([]string{}, g.Enforced...), append([]string{}, g.Missing...)
 	miss := func(format string, args ...any) { g.Missing = append(g.Missing, fmt.Sprintf(format, args...)) }

@@ -54,7 +54,7 @@ func (w *agentWork) startAgent(ctx context.Context, talk *turnHandler) (process.
 	return c, nil
 }
 
-// promptedProcess is a built-in agent in a trial with several turns. At the end of a turn it
+// promptedProcess is a built-in agent in a trial with several turns. At the end of each turn it
 // gets the next prompt, or its stdin is closed.
 type promptedProcess struct {
 	process.Process
@@ -94,11 +94,11 @@ func (d *promptedProcess) Read(p []byte) (int, error) {
 	}
 }
 
-// answer sends the agent its next prompt without waiting until it is read.
+// answer sends the agent its next prompt without waiting for the agent to read it.
 func (d *promptedProcess) answer() {
 	stdin := d.Process.Stdin()
 	var prompt string
-	ok := d.said.Over() == 0 // or the agent is being ended
+	ok := d.said.Over() == 0 // otherwise the agent is being stopped
 	if ok {
 		prompt, ok = d.next(d.said.Bytes())
 	}

@@ -54,7 +54,7 @@ func openGateway(t *plan.Trial, log observer) (*gateway.Gateway, error) {
 	return gateway.New(log, t.Models.Limits, providers...), nil
 }
 
-// playing returns how a provider is played.
+// playing returns the options for playing a provider from the cassette.
 func playing(p plan.Provider, trial int, log observer) recorded.Options {
 	return recorded.Options{
 		Clean: log.Clean, With: map[string]any{"trial": json.Number(strconv.Itoa(trial))}, Live: p.Live,
@@ -171,9 +171,9 @@ func (e *endpoints) findServers(ctx context.Context, sb sandbox.Sandbox, places 
 	return hosts, put(ctx, sb, sandbox.Agent, []plan.File{plan.NewFile(sandbox.MCPConfigPath, string(mcpconfig.Render(hosts)))})
 }
 
-// drain closes the agent's connections to hosts outside and to models, and waits until servers
-// have finished and all answers are recorded. Processes that graders ask run on until close. Only
-// the first call has an effect.
+// drain closes the agent's connections to hosts outside and to models, and waits until servers have
+// finished and all answers are recorded. Server processes that graders still call run until close.
+// Only the first call has an effect.
 func (e *endpoints) drain(ctx context.Context) (err error) {
 	e.draining.Do(func() {
 		if e.outlet != nil {
@@ -212,8 +212,8 @@ func (e *endpoints) overspent() string {
 	return strings.Trim(strings.Join(all, "; "), "; ")
 }
 
-// exhausted returns a channel that is closed when models refused the agent so often that it is
-// to be stopped. It is nil if the agent has no models.
+// exhausted returns a channel that is closed when models have refused the agent so often that it
+// must be stopped. It is nil if the agent has no models.
 func (e *endpoints) exhausted() <-chan struct{} {
 	if e.models == nil {
 		return nil
@@ -380,7 +380,7 @@ func (c *commands) answer(mock int, in cmdmock.Invocation) (answer cmdmock.Answe
 	case miss == nil:
 		_ = json.Unmarshal(given.Value, &answer) // eval checked it
 	case c.mocks[mock].IsPlayed():
-		delete(asked, "env") // which is long, and hides what matters
+		delete(asked, "env") // env is long and would hide the rest
 		c.rec.missed(in.Command, miss)
 		answer, given = cmdmock.Answer{Stderr: "waza: " + miss.Error() + "\n", ExitCode: cmdmock.ExitUnmatched}, cassette.Given{Entry: -1}
 	default:
@@ -395,7 +395,7 @@ func (c *commands) answer(mock int, in cmdmock.Invocation) (answer cmdmock.Answe
 	return answer, given, true
 }
 
-// unanswered returns what a mocked command without an answer says.
+// unanswered returns the answer of a mocked command that the cassette has no answer for.
 func unanswered(in cmdmock.Invocation, miss *cassette.Miss) cmdmock.Answer {
 	why := "no response of the mock of %s matches the arguments %q"
 	if miss.Spent {

@@ -99,8 +99,9 @@ func (s *stage) members() []member {
 	return all
 }
 
-// foreignEnding returns a fault if somebody outside the trial ended one of the containers, or nil. It asks all if
-// something failed, since a program may notice an end before it is known here, and else those known to be gone.
+// foreignEnding returns a fault if somebody outside the trial ended one of the containers, or nil.
+// If something failed, it checks all containers, since a program may notice an end before the
+// runner does; otherwise only those that are known to be gone.
 func foreignEnding(ctx context.Context, containers []member, failed bool) error {
 	return firstForeign(ctx, slices.DeleteFunc(slices.Clone(containers), func(m member) bool {
 		return !failed && !process.IsClosed(m.sandbox.Gone(m.container))
@@ -112,8 +113,8 @@ func (s *stage) withAgent() []member {
 	return append(s.members(), member{s.sandbox, sandbox.Agent})
 }
 
-// firstForeign returns a fault for the first of the containers that somebody outside the trial
-// ended, or nil. It asks each.
+// firstForeign returns a fault for the first container that somebody outside the trial ended, or
+// nil.
 func firstForeign(ctx context.Context, containers []member) error {
 	for _, m := range containers {
 		if err := foreignFault(m.container, m.sandbox.Ended(ctx, m.container)); err != nil {
@@ -123,8 +124,8 @@ func firstForeign(ctx context.Context, containers []member) error {
 	return nil
 }
 
-// withHint adds to err a hint on why a container of the server did not start. Hints are about
-// programs in containers, so a remote server has none.
+// withHint adds to err a hint on why the server's container did not start. Hints are about programs
+// in containers, so a remote server has none.
 func withHint(sb sandbox.Sandbox, container string, server plan.Server, err error) error {
 	if server.Remote {
 		return err

@@ -38,8 +38,9 @@ func hooksOf(s *stage, e *endpoints) hooks {
 	return hooks{s.plan, s.sandbox, s.log.Recorder, s.o.Secrets, s.o.Start, e.addresses}
 }
 
-// runHooks runs the hooks before the agent of a stage. They have endpoints and an observer of their own, so what
-// they do with servers is not the agent's; their sessions end with them. They reach no models.
+// runHooks runs the hooks before the agent of a stage. They have endpoints and an observer of their
+// own, so that their calls do not count as the agent's. Their sessions end with them, and they
+// cannot reach models.
 func runHooks(ctx context.Context, s *stage, down *teardown) error {
 	if len(s.plan.Hooks.Before) == 0 {
 		return nil

@@ -27,7 +27,8 @@ type InspectOptions struct {
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
-	// Try returns the next exercises for what the server lists and has answered, and none at the end; may be nil.
+	// Try returns the next exercises, given what the server lists and has answered; none at the end.
+	// May be nil.
 	Try     func(listed catalog.Catalog, answered []inspection.Answered) []inspection.Exercise
 	Secrets *secret.Set
 	Weak    []string     // see [Options]
@@ -165,7 +166,7 @@ func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session, a
 					in.Close()
 				}
 				in = q
-				if other, err := anew(); err == nil { // else the first is left, in which it may be made
+				if other, err := anew(); err == nil { // on error, the first session is used
 					in = other
 				}
 			}
@@ -180,7 +181,7 @@ func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session, a
 	}
 	watch := l.Watch
 	if slices.ContainsFunc(o.Lists, func(list catalog.List) bool { return list.Partial != "" }) {
-		watch = max(watch, time.Second) // its end is noticed within that
+		watch = max(watch, time.Second) // an exit is noticed within that time
 	}
 	watched, cancel := context.WithTimeout(ctx, watch)
 	defer cancel()

@@ -30,8 +30,8 @@ func JudgeOf(t *plan.Trial, connect func(evidence.Judge) (Judge, error)) func(ev
 	return func(evidence.Judge) (Judge, error) { return &playedJudge{t.Judged.Play(), t.Number}, nil }
 }
 
-// playedJudge is a judge of a cassette. A request has the members of a question, and trial. Values are of
-// type [evidence.JudgeAnswer].
+// playedJudge is a judge that answers from a cassette. A recorded request has the fields of a
+// question, and the trial's number. Values are of type [evidence.JudgeAnswer].
 type playedJudge struct {
 	answers *cassette.Player
 	trial   int

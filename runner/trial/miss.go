@@ -29,7 +29,7 @@ func (e *missError) Error() string {
 
 func (e *missError) Unwrap() error { return e.why }
 
-// misses keeps the first request of a trial that its cassette has no answer to.
+// misses keeps the first request of a trial that its cassette has no answer for.
 type misses struct {
 	known chan struct{} // closed when there is one
 
@@ -55,13 +55,13 @@ func (m *misses) add(at time.Time, err error) {
 	}
 }
 
-// missed records a request that the cassette has no answer to, which ends the trial.
+// missed records a request that the cassette has no answer for, which ends the trial.
 func (o observer) missed(where string, why error) {
 	o.Event(evidence.Event{Kind: "miss", Where: where, Message: why.Error()})
 	o.misses.add(o.Now(), &missError{where, why})
 }
 
-// liveServer is the real server behind one that is played, in a session of the runner's.
+// liveServer is the real server behind a played one, in a session of the runner.
 type liveServer struct {
 	server *runningServer
 	log    observer
@@ -71,8 +71,8 @@ type liveServer struct {
 	session *client.Session // nil before the first request; guarded by mu
 }
 
-// ask sends a request to the server, which the cassette has no answer to, and returns the
-// result or an error. It records that.
+// ask sends the server a request that the cassette has no answer for, and returns the result or the
+// error of the response. It records the request.
 func (l *liveServer) ask(ctx context.Context, method string, params json.RawMessage) (result, failure json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *liveServer) ask(ctx context.Context, method string, params json.RawMess
 	asked := jsontext.Encode(mock.Request(method, params))
 	l.log.Event(evidence.Event{Kind: "live", Where: l.server.plan.Name, Message: "was asked what the cassette has no answer to: " + beginning(asked, maxAsked, l.log.calls.secrets)})
 	failed := func(err error) (json.RawMessage, json.RawMessage) {
-		failure, _ := jsontext.Marshal(map[string]any{"code": jsonrpc.InternalError, "message": err.Error()}) // which can be encoded
+		failure, _ := jsontext.Marshal(map[string]any{"code": jsonrpc.InternalError, "message": err.Error()}) // a map of strings and numbers always marshals
 		return nil, failure
 	}
 	if l.session == nil {
@@ -101,7 +101,7 @@ func (l *liveServer) ask(ctx context.Context, method string, params json.RawMess
 	return bytes.Clone(reply.Result), bytes.Clone(reply.Error)
 }
 
-// maxAsked is how much of a request to a real server an event shows, in bytes.
+// maxAsked is how many bytes of a request to a real server an event shows.
 const maxAsked = 1000
 
 func (l *liveServer) close(ctx context.Context) {

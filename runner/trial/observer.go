@@ -34,15 +34,16 @@ func newObserver(t *plan.Trial, rec *evidence.Recorder, o Options) (observer, er
 	return observer{Recorder: rec, canaries: canaries, calls: &callWatch{secrets: o.Secrets, report: o.Called}, acted: new(atomic.Bool), misses: newMisses()}, err
 }
 
-// ofHooks returns an observer of the trial's hooks. What they do is not the agent's, and they may send canaries.
+// ofHooks returns an observer of the trial's hooks. Their calls do not count as the agent's, and
+// they may send canaries.
 func (o observer) ofHooks() observer {
 	o.canaries, o.acted, o.sender = nil, new(atomic.Bool), evidence.SenderHook
 	return o
 }
 
-// captured returns a function that reads the calls on record, once, after the agent's sessions have ended.
-// They are read from the trial's files, because messages may be larger than memory and graders see them
-// redacted.
+// captured returns a function that reads the recorded calls, once, after the agent's sessions have
+// ended. It reads them from the trial's files, because messages may be larger than memory and
+// graders see them redacted.
 func (o observer) captured() func() (capture.Result, error) {
 	return sync.OnceValues(func() (capture.Result, error) { return capture.Calls(evidence.Dir(o.Dir()).Frames()) })
 }
@@ -54,7 +55,7 @@ func (o observer) recordExit(container string, e sandbox.Exit) {
 	}
 }
 
-// Frame implements proxy.Recorder. Messages of the runner may hold canaries.
+// Frame implements proxy.Recorder. It does not scan the runner's own messages for canaries.
 func (o observer) Frame(f evidence.Frame) int64 {
 	if f.Sender == evidence.SenderRunner {
 		return o.Recorder.Frame(f)
@@ -75,8 +76,8 @@ func (o observer) Event(e evidence.Event) {
 	o.canaries.event(e)
 }
 
-// conn returns the name of a conversation in the record: those of hooks and of the agent are counted
-// separately.
+// conn returns the name of a connection in the record. Connections of hooks and of the agent are
+// counted separately.
 func (o observer) conn(name string) string {
 	if o.sender == "" {
 		return name
@@ -84,8 +85,8 @@ func (o observer) conn(name string) string {
 	return string(o.sender) + "/" + name
 }
 
-// Called implements proxy.Watcher. A call of a hook is an event, so that a reader of the trial sees
-// it.
+// Called implements proxy.Watcher. A hook's call is recorded as an event, so that readers of the
+// trial see it.
 func (o observer) Called(server, tool string) (over func()) {
 	if o.sender == evidence.SenderHook {
 		o.Event(evidence.Event{Kind: evidence.EventHookCall, Where: server, Message: "a hook calls " + beginning(tool, maxToolName, o.calls.secrets)})
@@ -150,8 +151,8 @@ func (w *callWatch) called(server, tool string) (over func()) {
 	return func() { w.over(call) }
 }
 
-// beginning returns the beginning of what others wrote, for an event. If that is too long, secrets are replaced
-// before it is cut; otherwise the recorder replaces them, and counts.
+// beginning returns the beginning of untrusted text, for an event. If the text is too long, secrets
+// are replaced before it is cut; otherwise the recorder replaces and counts them.
 func beginning(said string, most int, secrets *secret.Set) string {
 	if len(said) > most {
 		said = secrets.String(said)

@@ -69,8 +69,8 @@ func (s *servers) comparePins() error {
 	return errors.Join(errs...)
 }
 
-// compareListed compares the tools that servers listed to the agent with their pins, as a
-// server may list others to the agent than to the probe.
+// compareListed compares the tools that servers listed to the agent with their pins, since a server
+// may list other tools to the agent than to the probe.
 func compareListed(t *plan.Trial, rec *evidence.Recorder, calls func() (capture.Result, error)) error {
 	if !slices.ContainsFunc(t.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
 		return nil
@@ -109,7 +109,7 @@ func listedDifferences(pin catalog.Pin, listed evidence.Catalog) []catalog.Diffe
 	return all
 }
 
-// recordUnpinned records that a server differs from its pin. It fails if the pin is strict.
+// recordUnpinned records how a server differs from its pin. It fails if the pin is strict.
 func recordUnpinned(rec *evidence.Recorder, s plan.Server, whom string, u pinDifference) error {
 	if u.none() {
 		return nil
@@ -128,8 +128,8 @@ func recordUnpinned(rec *evidence.Recorder, s plan.Server, whom string, u pinDif
 // maxPinEvent is how many differences one event holds.
 const maxPinEvent = 100
 
-// cleaner removes secrets from a server's catalog before that is hashed, written or shown. So
-// hashes reveal nothing about secrets, and equal those of the evidence.
+// cleaner removes secrets from a server's catalog before it is hashed, written or shown. So hashes
+// reveal nothing about secrets, and equal those of the evidence.
 type cleaner struct{ secrets *secret.Set }
 
 // ask reads a server's catalog and removes secrets. Each list may take as long as patience.

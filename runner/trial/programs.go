@@ -46,14 +46,14 @@ type programs struct {
 	trial   evidence.Trial // as it would be concluded now
 	// captured returns the calls on record.
 	captured func() (capture.Result, error)
-	unfit    []failure // of giving a program what the agent left
+	unfit    []failure // errors of copying what the agent left to a program
 }
 
 // asksPrograms reports whether graders of a trial ask for programs.
 func asksPrograms(t *plan.Trial) bool { return len(asksOf(t, evidence.StepProgram)) > 0 }
 
-// runPrograms runs the programs that graders ask for, which see the trial as it would be concluded now. It
-// returns which of them cannot be given what the agent left.
+// runPrograms runs the programs that graders ask for. They see the trial as it would be concluded
+// now. It returns the errors of copying to a program what the agent left.
 func runPrograms(ctx context.Context, s *stage, all everything, task string, calls func() (capture.Result, error)) (unfit []failure, err error) {
 	asks := asksOf(s.plan, evidence.StepProgram)
 	if len(asks) == 0 {
@@ -87,8 +87,8 @@ func (p *programs) runAll(ctx context.Context, asks []grading.Ask) error {
 // trial would not fix.
 var errUnanswered = errors.New("no answer")
 
-// errUnfit is wrapped by errors of copying the workspace into a program's container. It may be too large
-// for that, as holes are filled in.
+// errUnfit is wrapped by errors of copying the workspace into a program's container. It may be too
+// large for it, as holes are filled in.
 var errUnfit = errors.New("the workspace")
 
 // runProgram runs one program. If that is not possible, the error wraps errUnanswered.

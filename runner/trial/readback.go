@@ -9,15 +9,16 @@ import (
 	"github.com/waza-isolate/waza/evidence/capture"
 )
 
-// complaint is what a script said of an answer that it did not expect.
+// complaint is what a script reported about an unexpected answer.
 type complaint struct {
-	message string             // empty if it ended otherwise
-	server  string             // the one whose process ended during the call, or ""
-	fault   evidence.FaultKind // that waza made of the call, or ""
+	message string             // empty if the script ended for another reason
+	server  string             // server whose process ended during the call, or ""
+	fault   evidence.FaultKind // fault that waza injected into the call, or ""
 }
 
-// readBack reads from the log what bears on the outcome: why a script has ended that a server did not answer as
-// expected, and whether servers listed to the agent what their pins say, which is an error if they are strict.
+// readBack reads from the log what affects the outcome: why a script ended after an unexpected
+// answer, and whether servers listed to the agent what their pins say. If they did not and a pin is
+// strict, that is an error.
 func readBack(log observer, all everything, calls func() (capture.Result, error)) (c complaint, err error) {
 	if all.ran.ending.isUnexpected(all.plan) {
 		if c, err = complaintOf(evidence.Dir(log.Dir()), all.ran.drained, calls); err != nil {
@@ -27,7 +28,7 @@ func readBack(log observer, all everything, calls func() (capture.Result, error)
 	return c, compareListed(all.plan, log.Recorder, calls)
 }
 
-// complaintOf returns what a script complained of, by its stderr and by events until a time.
+// complaintOf returns a script's complaint, based on its stderr and on the events until a time.
 func complaintOf(dir evidence.Dir, until time.Time, calls func() (capture.Result, error)) (c complaint, err error) {
 	captured, err := calls()
 	if err != nil {
@@ -46,7 +47,7 @@ func complaintOf(dir evidence.Dir, until time.Time, calls func() (capture.Result
 	return c, nil
 }
 
-// lastOf returns the last call, or a zero one.
+// lastOf returns the last call, or the zero Call.
 func lastOf(calls []evidence.Call) (last evidence.Call) {
 	if n := len(calls); n > 0 {
 		last = calls[n-1]
@@ -54,8 +55,8 @@ func lastOf(calls []evidence.Call) (last evidence.Call) {
 	return last
 }
 
-// endsDuring reports whether an event is the end of the process to which a call was made, and the reason
-// why it has no answer.
+// endsDuring reports whether an event is the exit of the process that a call was made to, and the
+// reason why the call has no answer.
 func endsDuring(call evidence.Call) func(evidence.Event) bool {
 	return func(e evidence.Event) bool {
 		conn, _ := e.Data["conn"].(string)

@@ -52,9 +52,10 @@ func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, er
 	return s, err
 }
 
-// redacted removes secrets from the free text of a trial's record. It adds the counts of what was removed from
-// the trial's files. Names of tasks, servers and graders are kept, since they are used for lookups. Texts are
-// made valid UTF-8, as in trial.json, so that grading now and later sees the same.
+// redacted removes secrets from the free text of a trial's record. It adds the counts of secrets
+// removed from the trial's files. It keeps names of tasks, servers and graders, since they are used
+// for lookups. Texts are made valid UTF-8, as in trial.json, so that grading now and later sees the
+// same.
 func (all everything) redacted(record evidence.Trial, rec *evidence.Recorder) evidence.Trial {
 	secrets := all.o.Secrets
 	var sum secret.Found
@@ -104,8 +105,8 @@ func (all everything) redacted(record evidence.Trial, rec *evidence.Recorder) ev
 	return record
 }
 
-// cleanOutputs removes secrets from the agent's output. One may begin in the turns before the last and end in
-// the last. replaced is where some were replaced already, which counts too.
+// cleanOutputs removes secrets from the agent's output. A secret may begin in an earlier turn and
+// end in the last. replaced is where secrets were already replaced, which counts too.
 func cleanOutputs(record *evidence.Trial, secrets *secret.Set, replaced []secret.Span) (marks secret.Marks, found secret.Found) {
 	last := len(record.EarlierOutput)
 	clean, found := secrets.Bytes([]byte(record.EarlierOutput + record.FinalOutput))
@@ -148,8 +149,8 @@ func asUTF8(text string) string {
 // largeFiles are removed if the disk has no space for a trial's record.
 var largeFiles = []string{evidence.BeforeFile, evidence.WorkspaceFile, evidence.StdoutFile, evidence.StderrFile, evidence.FramesDir}
 
-// withoutRepeats returns err's text without repeated lines; several writers may report the same
-// cause.
+// withoutRepeats returns err's text without repeated lines, since several writers may report the
+// same cause.
 func withoutRepeats(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -160,8 +161,8 @@ func withoutRepeats(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeRecord writes trial.json and returns its content. If the disk is full, the trial's large files, which
-// are incomplete, are removed to make space for it and for the trials that follow.
+// writeRecord writes trial.json and returns its content. If the disk is full, it removes the
+// trial's large files, which are incomplete, to make space for trial.json and for later trials.
 func writeRecord(dir evidence.Dir, record evidence.Trial, rec *evidence.Recorder) (evidence.Trial, error) {
 	err := dir.WriteTrial(record)
 	if evidence.DiskFull(err) {

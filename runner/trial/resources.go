@@ -24,9 +24,10 @@ type measured struct {
 	limits  evidence.Limits
 }
 
-// measure returns the limits and the resource usage of containers, by name, and records the activity of those
-// of servers. It returns nil if ctx is done. It must be called while the containers are running. used is the
-// usage of the agent's container at the agent's exit, without that of collecting files; nil if not known.
+// measure returns the limits and the resource usage of containers, by name, and records the
+// activity of servers and services. It returns nil if ctx is done. It must be called while the
+// containers are running. used is the usage of the agent's container at the agent's exit, before
+// its files were collected; nil if not known.
 func measure(ctx context.Context, containers []measured, used *evidence.Usage, rec *evidence.Recorder) map[string]evidence.Resource {
 	if len(containers) == 0 || ctx.Err() != nil {
 		return nil

@@ -48,13 +48,13 @@ type runningServer struct {
 	unpinned   pinDifference // set by probe
 	noDiscover bool          // set by probe: does not support server/discover
 	played     *mock.Player  // nil for a real server, and until the trial plays it
-	live       *liveServer   // that is asked what played has no answer to, or nil
+	live       *liveServer   // answers what played has no answer for; may be nil
 }
 
-// startServer starts a server's services, puts the server's files into its container and starts
-// its program if it speaks HTTP. A stdio server is started for each session, and a remote one
-// is not started. Events go to rec, outputs to the writers that output returns, and what a person who
-// waits should know to say. The server must be stopped also if startServer fails.
+// startServer starts a server's services, puts the server's files into its container and starts its
+// program if it speaks HTTP. A stdio server is started for each session, and a remote one is not
+// started. Events go to rec, outputs to the writers that output returns, and messages to a waiting
+// user to say. The server must be stopped even if startServer fails.
 func startServer(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer, say func(string)) (_ *runningServer, err error) {
 	h := &runningServer{plan: s, sandbox: sb, services: &services{server: s.Name, rec: rec, say: say}}
 	switch {
@@ -123,8 +123,8 @@ func (h *runningServer) resident() *transport.Resident {
 	return h.upstream.Process
 }
 
-// server returns the server as the proxy needs it for whom it serves. A stdio program is started on
-// demand, as is that of a server whose upstream is not set yet.
+// server returns the server for a proxy that serves by. A stdio program is started on demand, as is
+// the program of a server whose upstream is not set yet.
 func (h *runningServer) server(by evidence.Sender, log io.Writer) proxy.Server {
 	s := proxy.Server{
 		Server: transport.Server{

@@ -40,8 +40,8 @@ type server struct {
 	proxied proxy.Server // as the agent's proxy uses it
 }
 
-// startServers starts all servers of the trial, or joins those that the run shares, and waits
-// until they answer. It returns the servers that have started also on error.
+// startServers starts all servers of the trial, or joins those that the run shares, and waits until
+// they answer. On error it also returns the servers that have started.
 func startServers(ctx context.Context, t *plan.Trial, o Options, log observer, sb sandbox.Sandbox, down *teardown) (*servers, error) {
 	s := &servers{}
 	var err error
@@ -98,8 +98,8 @@ func (s *servers) forCheckpoint(log observer) *servers {
 	return seen
 }
 
-// forHooks returns the servers for hooks before the agent: what an attack injects is for the agent,
-// and graders' questions go to the processes of the agent's sessions.
+// forHooks returns the servers for hooks before the agent. They have no injections, which are for
+// the agent, and are not kept for graders, which call the processes of the agent's sessions.
 func (s *servers) forHooks(log observer) *servers {
 	seen := &servers{starter: &serverStarter{log: log}}
 	for _, up := range s.up {
@@ -108,12 +108,13 @@ func (s *servers) forHooks(log observer) *servers {
 	return seen
 }
 
-// proxied returns a started server as a proxy uses it for whom it serves.
+// proxied returns a started server as a proxy that serves by uses it.
 func (l *serverStarter) proxied(by evidence.Sender, h *runningServer) proxy.Server {
 	return h.server(by, l.output(h.plan.Name))
 }
 
-// play plays a started server from then on, in all conversations of the trial.
+// play makes the mock or the cassette answer for a started server from now on, in all conversations
+// of the trial.
 func (l *serverStarter) play(ctx context.Context, h *runningServer) {
 	s := h.plan
 	player := s.Mock.Play(l.plan.Number, func(why error) {
@@ -132,7 +133,7 @@ func (l *serverStarter) play(ctx context.Context, h *runningServer) {
 	h.played = player
 }
 
-// start starts a server and waits for its answer. The server is nil if there is nothing to
+// start starts a server and waits for its answer. The returned server is nil if there is nothing to
 // stop.
 func (l *serverStarter) start(ctx context.Context, sb sandbox.Sandbox, planned plan.Server) (*server, error) {
 	if planned.Shared {
@@ -181,8 +182,7 @@ func (l *serverStarter) probe(ctx context.Context, h *runningServer) (err error)
 	return err
 }
 
-// probing records the probe's conversations, which have a proxy of their own, under names of their
-// own.
+// probing records the probe's connections, which have a proxy of their own, under separate names.
 type probing struct{ observer }
 
 // Frame implements proxy.Recorder.
@@ -221,7 +221,7 @@ func (s *servers) await(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leaveShared leaves the servers that the run shares, and returns them in the order of their names.
+// leaveShared leaves the servers that the run shares, and returns them ordered by name.
 func (s *servers) leaveShared() (left []evidence.SharedServer) {
 	for _, up := range s.up {
 		if up.shared != nil {
@@ -244,7 +244,7 @@ type serverStarter struct {
 	files     []io.Closer
 }
 
-// maxSaid is how many columns a message to a person who waits has.
+// maxSaid is the maximum width of a message to a waiting user, in columns.
 const maxSaid = 600
 
 // newServerStarter returns a serverStarter with files for the outputs of servers and their services.

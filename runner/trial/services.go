@@ -93,14 +93,14 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 }
 
 const (
-	// samePause and sameTimes are for how long, and how often in a row, a check has the same result
-	// before that is reported. Most services fail their first checks.
+	// A failed check is reported when it has had the same result samePause long and sameTimes in a
+	// row. Most services fail their first checks.
 	samePause = 5 * time.Second
 	sameTimes = 3
 )
 
-// report returns a function for the results of a service's failed checks, which reports the first that stays
-// the same.
+// report returns a function that takes the results of a service's failed checks, and reports the
+// first one that stays the same.
 func (s *services) report(service string) func(found string) {
 	var last string
 	var since time.Time

@@ -265,7 +265,8 @@ func (i *instance) Named(container, host string) {
 	i.forUsers(func(l *canaryScanner) { l.hostName(container, evidence.ByEgress, host) })
 }
 
-// forUsers calls one for the scanner of every running trial, or once for that of the idle recorder.
+// forUsers calls one for the scanner of every running trial, or once for the idle recorder's if no
+// trial runs.
 func (i *instance) forUsers(one func(*canaryScanner)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -38,7 +38,7 @@ type Options struct {
 	Connect func(evidence.Judge) (Judge, error)
 	// ServerLog returns a writer for a server's stderr; may be nil.
 	ServerLog func(t *plan.Trial, server string) io.Writer
-	// Say prints what a person who waits for a service should know; may be nil.
+	// Say prints a message to a user who waits for a service; may be nil.
 	Say func(string)
 	// Hold is called with a trial's sandbox when its evidence is complete. The sandbox is kept
 	// until Hold returns. May be nil.
@@ -104,8 +104,8 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	return &written, err
 }
 
-// phases carries out a trial and keeps what its phases return. The error is a failure that the agent did not
-// cause.
+// phases runs the phases of a trial and keeps their results. The error is a failure that the agent
+// did not cause.
 func (all *everything) phases(ctx context.Context, log observer, down *teardown) error {
 	s, err := all.inSandbox(ctx, log, down)
 	if err != nil {
@@ -128,7 +128,7 @@ func (all *everything) phases(ctx context.Context, log observer, down *teardown)
 	return hold(ctx, s, down)
 }
 
-// inSandbox carries out the phases that need the trial's sandbox, and measures what its containers used.
+// inSandbox runs the phases that need the trial's sandbox, and measures what its containers used.
 func (all *everything) inSandbox(ctx context.Context, log observer, down *teardown) (s *stage, err error) {
 	s, err = start(ctx, all.plan, all.o, log, down)
 	all.opened = s.opened
@@ -148,7 +148,7 @@ func (all *everything) inSandbox(ctx context.Context, log observer, down *teardo
 	if err := ask(ctx, s); err != nil {
 		return s, err
 	}
-	if all.ran.ending.ended { // graders do not see what these do
+	if all.ran.ending.ended { // graders do not see the effects of these hooks
 		if err := hooksOf(s, s.endpoints).after(ctx); err != nil {
 			return s, err
 		}
@@ -156,8 +156,8 @@ func (all *everything) inSandbox(ctx context.Context, log observer, down *teardo
 	return s, cmp.Or(context.Cause(ctx), log.misses.get().err)
 }
 
-// stage is an open sandbox in which the servers have answered, and the hooks before the agent have run. It does
-// not change once it has started.
+// stage is an open sandbox in which the servers have answered and the hooks before the agent have
+// run. It does not change after start.
 type stage struct {
 	plan      *plan.Trial
 	o         Options
@@ -169,8 +169,8 @@ type stage struct {
 	endpoints *endpoints // the agent's; nil until it can run
 }
 
-// start opens the sandbox, starts the servers, fills the workspace, runs the hooks before the agent and
-// opens its endpoints. The stage holds what has started also on error.
+// start opens the sandbox, starts the servers, fills the workspace, runs the hooks before the agent
+// and opens the agent's endpoints. On error the stage holds what has started.
 func start(ctx context.Context, t *plan.Trial, o Options, log observer, down *teardown) (s *stage, err error) {
 	o.Entered(evidence.PhaseStart)
 	s = &stage{plan: t, o: o, log: log, spec: t.Spec(), servers: &servers{}}
@@ -216,8 +216,8 @@ func run(ctx context.Context, s *stage, down *teardown) (agentRun, error) {
 	return ran, nil
 }
 
-// collect copies what the agent left into the evidence. The agent goes on if midway is set. What was collected
-// is returned also on error, which is a failure that the agent did not cause.
+// collect copies what the agent left into the evidence. midway means that the agent will go on. On
+// error it returns what was collected; the agent did not cause the error.
 func collect(ctx context.Context, s *stage, ran agentRun, midway bool) (collected, error) {
 	c := &collector{
 		sandbox: s.sandbox, containers: s.withAgent(), plan: s.plan, rec: s.log.Recorder,
@@ -264,8 +264,8 @@ type teardown struct {
 
 // remains are what cleaning up found.
 type remains struct {
-	shared []evidence.SharedServer // that the trial has left
-	strays []failure               // of removing a sandbox, because of what its programs left
+	shared []evidence.SharedServer // shared servers that the trial has left
+	strays []failure               // errors of removing a sandbox, caused by what its programs left
 }
 
 // part is something that was started. To tear down, all parts are stopped, in reverse order;

@@ -71,24 +71,24 @@ func (t *turnHandler) next(ctx context.Context, said []byte) (prompt string, ok 
 	return "", false, nil
 }
 
-// conversed is what happened between an agent's turns.
+// conversed is the result of a conversation after the agent has exited.
 type conversed struct {
 	silence     failure // why the agent got no reply, if it did not
 	checkpoints []evidence.Checkpoint
 	responder   *evidence.Responder
-	between     time.Duration // in which the agent's clock was paused
+	between     time.Duration // time during which the agent's clock was paused
 	earlier     string        // the agent's messages in the turns before the last
 }
 
-// conversed returns what happened between the agent's turns, after it has exited.
+// conversed returns the result of the conversation, after the agent has exited.
 func (t *turnHandler) conversed() (conversed, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return conversed{t.silence, t.checkpoints, t.responder, t.clock.paused(), t.earlier}, t.err
 }
 
-// respond asks a model to reply to the agent as its user. ok is false if the conversation is
-// over. It fails if the model's provider cannot be asked.
+// respond asks a model to reply to the agent as its user. ok is false if the conversation is over.
+// It fails if the model's provider does not answer.
 func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
 	w := t.work
 	if t.responder == nil {
@@ -96,7 +96,7 @@ func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte
 		t.exchanges = []grading.Exchange{{Prompt: w.stage.plan.Agent.Prompt}}
 	}
 	info := t.responder
-	all := w.stage.o.Secrets.String(w.messagesIn(said)) // in which a secret may be in several messages
+	all := w.stage.o.Secrets.String(w.messagesIn(said)) // a secret may span several messages
 	t.exchanges[len(t.exchanges)-1].Said = all[turnBegins(all, t.earlier):]
 	if info.FollowupsSent == r.MaxFollowups {
 		info.Outcome = evidence.ResponderExhausted
@@ -123,8 +123,8 @@ func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte
 	return "", false, nil
 }
 
-// askUser asks the model and records the answer. The error is a fault if the provider is to
-// blame, which is so if it fails also without the agent's messages.
+// askUser asks the model and records the answer. The error is a fault if the provider is to blame,
+// which is the case if it also fails without the agent's messages.
 func (t *turnHandler) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
 	w, judge := t.work, *t.work.stage.plan.Judge
 	client, err := w.stage.o.Connect(judge)
@@ -167,14 +167,14 @@ func (w *agentWork) messagesIn(stdout []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// turnBegins returns where a turn begins in what the agent said so far, given what it said in the turns before.
-// Secrets are replaced in both, in said also those that are only partly in before.
+// turnBegins returns the offset in said at which a turn begins, given the agent's output in earlier
+// turns. Secrets are replaced in both; in said, also secrets that are only partly in before.
 func turnBegins(said, before string) int {
 	n := len(before)
 	if n == 0 || n > len(said) || !secret.MayBe(said[:n], before) {
 		return 0
 	}
-	return len(said) - len(strings.TrimPrefix(said[n:], "\n")) // which separates turns
+	return len(said) - len(strings.TrimPrefix(said[n:], "\n")) // the newline separates turns
 }
 
 // checkpoint takes a snapshot of the trial if the task has a checkpoint after this turn. stop
@@ -199,9 +199,9 @@ func (t *turnHandler) checkpoint(ctx context.Context, turn int, said []byte) (st
 	return stop, err
 }
 
-// snapshot collects the workspace after a turn, and has the checkpoint's graders ask what they ask after the
-// agent. It writes the evidence so far to a directory, as a trial with these graders, and returns the content
-// of its trial.json.
+// snapshot collects the workspace after a turn, and carries out what the checkpoint's graders ask
+// for, as after the agent. It writes the evidence so far to a directory, as a trial with these
+// graders, and returns the content of its trial.json.
 func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
 	s := t.work.stage
 	rec, err := evidence.Create(string(dir), s.o.Secrets, evidence.StartClock(s.log.Now()))
@@ -216,7 +216,7 @@ func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, d
 	now := *s
 	now.plan, now.log, now.servers, now.endpoints = &plan, log, s.servers.forCheckpoint(log), nil
 	all := everything{plan: &plan, o: s.o, began: log.Now(), opened: s.opened}
-	all.o.Baseline = nil // which is that of whole trials
+	all.o.Baseline = nil // the baseline is of whole trials
 	all.ran = agentRun{started: t.started, ended: log.Now(), turns: conversed{between: t.clock.paused(), earlier: t.earlier}}
 	all.ended = all.ran.ended
 	err = errors.Join(t.takeCheckpoint(ctx, &now, &all, c.AfterTurn, said), rec.Close())

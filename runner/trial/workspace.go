@@ -183,7 +183,7 @@ func writeRepo(out *tar.Writer, r plan.Repo) error {
 	return nil
 }
 
-// injectionsFor returns what a trial's attack adds to the results of a server.
+// injectionsFor returns what a trial's attack adds to a server's results.
 func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 	if !t.UnderAttack() {
 		return nil
@@ -196,7 +196,7 @@ func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 	return all
 }
 
-// faultsFor returns what chooses the faults of a trial's calls of a server, or nil.
+// faultsFor returns a function that chooses the faults of a trial's calls to a server, or nil.
 func faultsFor(t *plan.Trial, server string) func(params json.RawMessage) *cassette.Fault {
 	next := cassette.NewFaults(t.Faults, t.Task, t.Number).Of(cassette.Servers, server)
 	if next == nil {
