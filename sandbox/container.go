@@ -31,8 +31,8 @@ type Container struct {
 	// ShmSize is the size of [SharedMemory] in bytes; 0 for [DefaultShmSize].
 	ShmSize int64 `json:"shm_size,omitempty"`
 
-	// NestedSandboxes lets programs add filters of system calls, which are compiled in memory that
-	// the kernel limits for the whole machine.
+	// NestedSandboxes lets programs add seccomp filters. The kernel compiles these in memory that is
+	// limited for the whole machine.
 	NestedSandboxes bool `json:"nested_sandboxes,omitempty"`
 
 	// Platform is the required platform of the image, as os/architecture; empty for the

@@ -56,9 +56,9 @@ type Sandbox interface {
 	Start(ctx context.Context, container string, p process.Spec) (process.Process, error)
 	// Put unpacks a tar into a directory of a container.
 	Put(ctx context.Context, container, dir string, tar io.Reader) error
-	// Collect writes a directory of a container to w as a tar, without links to
-	// [MCPConfigPath]. The tar is not trusted. The error wraps [ErrUnreadable] if programs of the
-	// container left no directory there that can be read.
+	// Collect writes a directory of a container to w as a tar, without links to [MCPConfigPath]. The
+	// tar is not trusted. The error wraps [ErrUnreadable] if programs of the container removed or
+	// replaced the directory, or made it unreadable.
 	Collect(ctx context.Context, container, dir string, w io.Writer) error
 	// Layout returns the actual paths in a container.
 	Layout(container string) Layout
@@ -114,8 +114,8 @@ type Exit struct {
 // Foreign reports whether programs in the container are not to blame.
 func (e Exit) Foreign() bool { return e.Cause == FromOutside || e.Cause == ByEngine }
 
-// Contained is a [Sandbox] whose programs are in containers. The runner can look into each, and
-// carries what may go in and out.
+// Contained is a [Sandbox] whose programs are in containers. The runner can inspect each container,
+// and carries all its traffic.
 type Contained interface {
 	Sandbox
 	// Find writes what is at an absolute path of a container to w, as a tar with that one
@@ -128,11 +128,10 @@ type Contained interface {
 	// ListenAt listens on a loopback address of a container, until the listener is closed or
 	// the container has ended. The names of [ContainerSpec.Outside] resolve to such addresses.
 	ListenAt(ctx context.Context, container string, at netip.AddrPort) (net.Listener, error)
-	// Ready waits until a service is ready: until check, which is repeated in the service's
-	// container, exits with 0 or, if check has no Args, until the image's health check
-	// succeeds. From then on, only the service's server can connect to it, by its name. It
-	// fails when ctx is done, with the result of the last check. failed is called with the result
-	// of each check that failed.
+	// Ready waits until a service is ready: until check, which is repeated in the service's container,
+	// exits with 0 or, if check has no Args, until the image's health check succeeds. From then on,
+	// only the service's server can connect to it, by its name. If ctx is done first, Ready returns an
+	// error with the result of the last check. failed is called with the result of each failed check.
 	Ready(ctx context.Context, server, service string, check process.Spec, failed func(string)) error
 }
 
@@ -148,10 +147,10 @@ type PortSharer interface {
 var (
 	// ErrEngineGone means that the engine has gone away or does not answer.
 	ErrEngineGone = errors.New("the engine went away")
-	// ErrUnreadable means that programs of a container left no directory to collect: it is gone,
-	// or something else is in its place.
+	// ErrUnreadable means that a container has no directory to collect, because its programs removed
+	// or replaced it.
 	ErrUnreadable = errors.New("it cannot be read")
-	// ErrLeft means that what programs of a sandbox left keeps it from being removed.
+	// ErrLeft means that a sandbox cannot be removed because of what its programs left.
 	ErrLeft = errors.New("what its programs left cannot be removed")
 	// ErrAlive means that another process uses the run.
 	ErrAlive = errors.New("the run is still at work")
@@ -159,15 +158,15 @@ var (
 
 // Reconnector is a backend whose engine can go away and come back.
 type Reconnector interface {
-	// Reconnect returns when sandboxes can be opened, or with the reason why not when ctx is
-	// done.
+	// Reconnect waits until sandboxes can be opened. When ctx is done first, it returns why they
+	// cannot.
 	Reconnect(ctx context.Context) error
 }
 
 // HostProber is a backend that can start programs on the network of its host.
 type HostProber interface {
-	// HostProbe starts a container on the host's network, with the walls of a sandbox's
-	// containers otherwise.
+	// HostProbe starts a container on the host's network, with all other walls of a sandbox's
+	// containers.
 	HostProbe(ctx context.Context) (HostProbe, error)
 }
 

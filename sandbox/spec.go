@@ -11,15 +11,15 @@ import (
 // Spec is what a backend opens: the containers of a sandbox and who may reach whom. It is plain
 // data, decided before anything starts.
 type Spec struct {
-	// Run, Task, Number and Attempt identify the sandbox. Engines' names and labels are made of
-	// them.
+	// Run, Task, Number and Attempt identify the sandbox. Names and labels on the engine are derived
+	// from them.
 	Run     string
 	Task    string
 	Number  int // starts at 1
 	Attempt int // starts at 1; 0 is also the first
 
 	Lifetime Lifetime
-	Probe    bool   // one of a certificate, whose sandboxes are on one machine
+	Probe    bool   // part of a certificate; all its sandboxes are on one machine
 	Network  string // NetworkNone, NetworkAirtight or NetworkBridge
 	Subnets  string // range of the addresses of networks; empty for the backend's default
 	Runtime  string // the engine's runtime of containers; empty for its default
@@ -33,18 +33,18 @@ type Lifetime int
 
 // Lifetimes of a sandbox.
 const (
-	LifeOfTrial Lifetime = iota // its end makes room for others
+	LifeOfTrial Lifetime = iota // its end frees resources for others
 	LifeOfRun
 )
 
 // Networks of a sandbox.
 const (
-	NetworkNone     = "none"     // that of the machine: nothing is isolated
+	NetworkNone     = "none"     // the machine's network: nothing is isolated
 	NetworkAirtight = "airtight" // no container has an interface
 	NetworkBridge   = "bridge"   // the agent's container is alone on a network
 )
 
-// WorkspaceVolume is the workspace of an agent that has a volume for it, of any size.
+// WorkspaceVolume is the value of an agent's workspace that is a volume without a size limit.
 const WorkspaceVolume = "volume"
 
 // Roles of containers.
@@ -68,8 +68,8 @@ type ContainerSpec struct {
 	Outside map[string]netip.Addr
 	// Build is what Image is built from; nil if it is pulled.
 	Build images.Buildable
-	// Program is its program as far as that is known, without Args if it is not. Product is what
-	// has to be installed to have it without a container; empty if it has no name of its own.
+	// Program is its program, without Args if it is not known. Product is what must be installed to
+	// run the program without a container; empty if that has no name of its own.
 	Program process.Spec
 	Product string
 }
@@ -85,13 +85,13 @@ func AgentContainer(c Container, workspace, mcpConfig string) ContainerSpec {
 	return agent
 }
 
-// Edge says that the programs of a container may reach something by a name. The runner carries
-// what they say to each other; the containers have no other way.
+// Edge allows the programs of a container to reach something by a name. The runner carries the
+// traffic; containers have no other connection.
 type Edge struct {
 	From string // name of a container
 	Name string // host name of To there
-	// To is the name of a container, or something that the runner answers for: a server that has
-	// no container in this sandbox, or [ModelHost].
+	// To is the name of a container, or something that the runner serves: a server without a container
+	// in this sandbox, or [ModelHost].
 	To    string
 	Ports []int // ports of a service; empty for the HTTP port at which the agent reaches servers
 }

@@ -1,8 +1,8 @@
-// Package cmdmock is what a mocked command in the agent's container and the runner say to each
-// other: the invocation, and its answer.
+// Package cmdmock defines the messages between a mocked command in the agent's container and the
+// runner: the invocation, and its answer.
 //
 // The command is a link to waza's own executable. It requests the answer from the runner, which
-// records the invocation. This package does not know what is answered, nor about trials or networks.
+// records the invocation. This package knows neither the answers, nor trials or networks.
 package cmdmock
 
 import (

@@ -28,10 +28,11 @@ type filter struct {
 	nested  bool // let programs add filters of their own
 }
 
-// program returns the filter for all ABIs. It notifies us of watched calls and refuses what uses up
-// a limit of the whole machine, or passes memory on to the machine; all other calls are allowed.
-// Programs can add filters that deny calls, but cannot suppress notifications: among actions that
-// let a call continue, the kernel gives precedence to the notification.
+// program returns the filter for all ABIs. It notifies us of watched calls, rejects calls that add
+// filters, which use up a limit of the whole machine, and ignores new limits of core dumps. All
+// other calls are allowed. Programs can add filters that deny calls, but cannot suppress
+// notifications: among actions that let a call continue, the kernel gives precedence to the
+// notification.
 func (f filter) program(all []abi) []unix.SockFilter {
 	var out []unix.SockFilter
 	for _, a := range all {
@@ -84,9 +85,9 @@ func (f filter) call(kind watchedCall) []unix.SockFilter {
 		}
 		return []unix.SockFilter{
 			loadArg(1), skipUnless(unix.RLIMIT_CORE, 9),
-			loadArg(2), skipUnless(0, 3), loadUpper(2), skipUnless(0, 1), end(unix.SECCOMP_RET_ALLOW), // only asks
+			loadArg(2), skipUnless(0, 3), loadUpper(2), skipUnless(0, 1), end(unix.SECCOMP_RET_ALLOW), // only reads the limit
 			loadArg(3), skipUnless(0, 1), end(refuse(0)),
-			end(refuse(unix.EPERM)), // wants the old one too
+			end(refuse(unix.EPERM)), // also reads the old limit
 			end(unix.SECCOMP_RET_ALLOW),
 		}
 	}

@@ -155,8 +155,8 @@ func (g *Guest) Ping(ctx context.Context) error {
 	}
 }
 
-// StoodStill reports whether the pipe, which passes through the engine, has just stood still for so
-// long that other guests may have exited because of it.
+// StoodStill reports whether the pipe, which passes through the engine, has recently stood still
+// for so long that other guests may have exited because of it.
 func (g *Guest) StoodStill() bool { return g.pulse.stoodStill() }
 
 // Close ends the session. The guest exits when that happens.

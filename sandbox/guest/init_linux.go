@@ -74,12 +74,14 @@ func (r *reaper) reap() {
 	}
 }
 
-// limitCores limits core dumps to one byte, which the filter of programs keeps them from changing.
-// With this limit alone the kernel writes none and starts no program of the machine to take one:
-// where core_pattern is a pipe, it ignores a limit of 0 (core(5)).
+// limitCores limits core dumps to one byte; the filter of programs keeps them from changing the
+// limit. With this limit the kernel writes no core dump, and starts no program of the machine to
+// receive one. A limit of 0 would not suffice: the kernel ignores it if core_pattern is a pipe
+// (core(5)).
 func limitCores() {
 	if defence.NoCoreDumps {
-		// A limit of 0 cannot be raised; the certificate tells whether that matters.
+		// This fails if the limit is already 0, which cannot be raised; the certificate tells whether
+		// that matters.
 		_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: coreLimit, Max: coreLimit})
 	}
 }

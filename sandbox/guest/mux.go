@@ -92,7 +92,7 @@ type peer interface {
 }
 
 // watchPulse calls beat for each ping that is answered, and lost when two consecutive pings fail,
-// until the session ends. A single one may fail after the machine was suspended.
+// until the session ends. A single ping may fail after the machine was suspended.
 func watchPulse(p peer, beat func(), lost func(error)) {
 	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()

@@ -9,14 +9,14 @@ import (
 	"io"
 )
 
-// Sealed is an argument of [Main] that has process 1 encrypt its stdout, by a key that it reads from
-// its stdin first. Engines that log what a container writes, and not what it reads, then log nothing
-// that others can read.
+// Sealed is an argument of [Main] that makes process 1 encrypt its stdout with a key that it first
+// reads from its stdin. Engines log what a container writes, but not what it reads, so their logs
+// contain nothing that others can read.
 const Sealed = "sealed"
 
 const sealKeySize = 32 // AES-256
 
-// Seal gives a program that seals its output the key, and returns the pipe to it.
+// Seal sends a key to a program that encrypts its output, and returns the decrypted pipe.
 func Seal(pipe io.ReadWriteCloser) (io.ReadWriteCloser, error) {
 	key := make([]byte, sealKeySize)
 	_, _ = rand.Read(key) // never fails
@@ -30,7 +30,7 @@ func Seal(pipe io.ReadWriteCloser) (io.ReadWriteCloser, error) {
 	return sealedPipe{cipher.StreamReader{S: stream, R: pipe}, pipe, pipe}, nil
 }
 
-// sealTo reads the key from r, and returns what encrypts to w.
+// sealTo reads the key from r, and returns a writer that encrypts to w.
 func sealTo(w io.Writer, r io.Reader) (io.Writer, error) {
 	key := make([]byte, sealKeySize)
 	if _, err := io.ReadFull(r, key); err != nil {
@@ -40,7 +40,8 @@ func sealTo(w io.Writer, r io.Reader) (io.Writer, error) {
 	return cipher.StreamWriter{S: stream, W: w}, err
 }
 
-// sealStream returns the key stream of a key, which is used once and needs no initialization vector.
+// sealStream returns the key stream of a key. Each key is used only once, so it needs no
+// initialization vector.
 func sealStream(key []byte) (cipher.Stream, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -18,9 +18,9 @@ var Airtight = netip.MustParseAddr("127.0.1.1")
 // serviceAddr returns the loopback address of the i-th service in a server's container.
 func serviceAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 2, byte(i + 1)}) }
 
-// named returns the addresses of the names that a container may use: what it reaches, and what the
-// runner lets it reach outside, at its loopback. A name "*.x" stands for all names below x. servers
-// is the address of servers for the agent.
+// named returns the addresses of the names that a container may use: those of its edges, and those
+// of hosts outside, at its loopback. A name "*.x" stands for all names below x. servers is the
+// address of servers for the agent.
 func named(in *sandbox.Spec, ctr string, servers netip.Addr) map[string]netip.Addr {
 	names := map[string]netip.Addr{}
 	if c := in.Container(ctr); c != nil {

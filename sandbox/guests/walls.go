@@ -86,11 +86,12 @@ func (s *Sandbox) CommonGuarantees(backend, runtime string) evidence.Guarantees 
 	return g
 }
 
-// sizeSlack is by how much a directory may be larger than its limit: kernels round it up to whole pages.
+// sizeSlack is how much larger than its limit a directory may be, since kernels round up to whole
+// pages.
 const sizeSlack = 64 << 10
 
-// oversized returns which directories of a container hold more than their limits, as a kernel that
-// does not know these would have it. seen is the container's last known usage; may be nil.
+// oversized returns which directories of a container have more space than their limits, which shows
+// that the kernel ignores the limits. seen is the container's last known usage; may be nil.
 func oversized(c sandbox.ContainerSpec, seen *observe.Usage) (missing []string) {
 	if seen == nil {
 		return nil
@@ -103,8 +104,8 @@ func oversized(c sandbox.ContainerSpec, seen *observe.Usage) (missing []string) 
 	return missing
 }
 
-// SharedUser describes what is not enforced for a container that runs as user, "uid:gid",
-// because the eval or its image requires that.
+// SharedUser describes what is not enforced for a container that runs as user, "uid:gid", because
+// insists, the eval or its image, requires that user.
 func SharedUser(container, user, insists string) string {
 	why := fmt.Sprintf("%s runs as the user that %s names, and shares the kernel's limits by user with other containers of that user", container, insists)
 	if strings.HasSuffix(user, ":0") {
@@ -113,8 +114,9 @@ func SharedUser(container, user, insists string) string {
 	return why
 }
 
-// SharedOwner describes what is not enforced for containers, named by who, whose user namespaces have the
-// same owner: the kernel charges the owner of a user namespace too (ucounts, kernel/ucount.c of Linux).
+// SharedOwner describes what is not enforced for containers, named by who, whose user namespaces
+// have the same owner. The kernel also charges the owner of a user namespace (ucounts,
+// kernel/ucount.c of Linux).
 func SharedOwner(who string) string {
 	return who + " share the kernel's limits of inotify, timers and message queues, which also count for the user who owns their user namespaces"
 }
@@ -126,8 +128,8 @@ func Breach(g *guest.Guest) (sandbox.Exit, bool) {
 	return sandbox.Exit{Cause: sandbox.ByBreach, Message: fmt.Sprintf("what came from process 1 of its container broke the rules: %v", err)}, errors.Is(err, guest.ErrProtocol)
 }
 
-// ByItself returns the exit of a container whose guest exited with err or, if err is nil, does
-// not answer, if nobody else is to blame.
+// ByItself returns the exit of a container whose guest exited with err or, if err is nil, does not
+// answer. The caller must have ruled out that somebody else is to blame.
 func ByItself(err error) sandbox.Exit {
 	how := "does not answer"
 	if err != nil {

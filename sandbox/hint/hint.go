@@ -40,11 +40,11 @@ const missingProgram = `spawn(?:Sync)? ([\w./+-]+) ENOENT|(?m:^(?:\S*sh: )?(?:\d
 // otherBase is the advice for a base image that lacks a program.
 const otherBase = ": build on one that has it, by a Dockerfile, or for packages by config.isolation.npm_image or pypi_image"
 
-// denied matches what programs print that may not do or write something.
+// denied matches the output of programs that lack a permission.
 var denied = re(`(?i)read-only file system|permission denied|operation not permitted|must be run as root|not writable|\bE(?:ROFS|ACCES|PERM)\b`)
 
-// IfDenied returns the hint of a sandbox on the user and the files of a container if a program there, which
-// printed said, failed for one of them.
+// IfDenied returns special, a sandbox's hint on the user and the files of a container, if said, the
+// output of a program there, shows that it lacked a permission.
 func IfDenied(said, special string) string {
 	if !denied.MatchString(said) {
 		return ""
@@ -138,7 +138,7 @@ func Variables(said string) []string {
 // askVariables stands in a hint for the variables that a server asks for.
 const askVariables = "$VARIABLES"
 
-// variablesAt returns the variables in the lines of said in which a match is.
+// variablesAt returns the variables in the lines of said that a match spans.
 func variablesAt(said string, at []int) []string {
 	begin, end := strings.LastIndexByte(said[:at[0]], '\n')+1, len(said)
 	if i := strings.IndexByte(said[at[1]:], '\n'); i >= 0 {

@@ -1,7 +1,7 @@
-// Package inside starts what waza's executable does in containers: process 1, the built-in agents,
-// mocked commands, and the attacks of a run's certificate. It is all of waza-guest, and a part of
-// waza, which is its own guest where none is embedded, and the agents' executable where there are no
-// containers.
+// Package inside starts the programs that waza's executable contains for containers: process 1, the
+// built-in agents, mocked commands, and the attacks of a run's certificate. Waza-guest consists of
+// this package alone. Waza includes it to be its own guest if none is embedded, and to run the
+// built-in agents without containers.
 package inside
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// Main runs what the arguments of this process name, and returns its exit code. It returns false
-// if that is nothing that runs in containers.
+// Main runs the program that the arguments of this process name, and returns its exit code. It
+// returns false if they name none.
 func Main() (code int, found bool) {
 	if isMock(os.Args, os.LookupEnv) { // started by a name in an eval's command_mocks
 		return mock(os.Args, os.Environ(), os.Stdout, os.Stderr), true

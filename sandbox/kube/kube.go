@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Settings is where and how pods run, as config.isolation.kubernetes of an eval and the user's own
-// configuration say.
+// Settings defines where and how pods run. They come from config.isolation.kubernetes of an eval
+// and from the user's own configuration.
 type Settings struct {
 	Context         string            `json:"context,omitempty" jsonschema:"context in KUBECONFIG; default the current context"`
 	Namespace       string            `json:"namespace,omitempty" jsonschema:"namespace of the pods; default waza"`
@@ -20,9 +20,10 @@ type Settings struct {
 	RemoveInterface bool              `json:"remove_interface,omitempty" jsonschema:"remove the network interface of each pod before its guest starts; the namespace must allow NET_ADMIN for an init container"`
 }
 
-// Settle returns the settings of a run's pods: those of own, the user's configuration, of which from
-// is the place. An eval may be a stranger's. It must not choose on which nodes its pods run, in whose
-// namespace and by which runtime, so it is an error if it asks for anything that own does not have.
+// Settle returns the settings of a run's pods: those of own, the user's configuration, with an
+// eval's images, CPU requests and removal of interfaces. Since an eval may come from a stranger, it
+// must not choose the nodes, the namespace or the runtime of its pods: Settle returns an error if
+// it asks for any that own does not have. from is where own is defined, for messages.
 func (s Settings) Settle(own Settings, from string) (Settings, error) {
 	own.Namespace = cmp.Or(own.Namespace, "waza")
 	for _, asks := range []struct {
@@ -43,7 +44,7 @@ func (s Settings) Settle(own Settings, from string) (Settings, error) {
 	return own, nil
 }
 
-// isPartOf reports whether all has everything that part has.
+// isPartOf reports whether all contains every entry of part.
 func isPartOf(part, all map[string]string) bool {
 	for key, value := range part {
 		if has, ok := all[key]; !ok || has != value {
@@ -53,7 +54,7 @@ func isPartOf(part, all map[string]string) bool {
 	return true
 }
 
-// Toleration is a taint that pods bear.
+// Toleration is a taint that pods tolerate.
 type Toleration struct {
 	Key      string `json:"key,omitempty" jsonschema:"key of the taint; default every taint"`
 	Operator string `json:"operator,omitempty" enum:"Equal Exists" jsonschema:"Equal or Exists; default Equal"`

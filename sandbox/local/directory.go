@@ -89,8 +89,8 @@ func findRunDir(base, run string) (_ *runDir, err error) {
 }
 
 // lockDir locks a directory. Child processes do not inherit the lock. The error is fs.ErrNotExist
-// if the directory was removed before it was locked. Where directories cannot be locked, who waits gets
-// the directory, and others files.ErrLocked.
+// if the directory was removed before it was locked. Where directories cannot be locked, lockDir
+// returns the directory if wait is set, and files.ErrLocked otherwise.
 func lockDir(path string, wait bool) (*os.File, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -148,8 +148,8 @@ func (d *runDir) remove() error {
 // may still write there.
 const removals = 20
 
-// removeTree removes a directory with all that programs left in it: directories closed to their
-// owner, files that may not be changed, and what is mounted there. Links are not followed.
+// removeTree removes a directory with everything that programs left in it, including directories
+// closed to their owner, immutable files and mounts. Links are not followed.
 func removeTree(dir string) error {
 	err := os.RemoveAll(dir)
 	for range removals {
@@ -271,7 +271,7 @@ func Sweep(temp, run string) error {
 	return err
 }
 
-// clean kills the processes that outlived a dead run, where they can be found by their mark, and
+// clean kills the processes that outlived a dead run, if they can be found by their mark, and
 // removes its directory.
 func (d *runDir) clean() (ended int, err error) {
 	ended = killMarked(d.path + "/")

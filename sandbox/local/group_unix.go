@@ -13,7 +13,7 @@ type group int
 
 func groupOf(leader *os.Process) group { return group(leader.Pid) }
 
-// signal sends a signal to the processes of the group that are left.
+// signal sends a signal to the remaining processes of the group.
 func (g group) signal(number syscall.Signal) error {
 	if err := syscall.Kill(-int(g), number); !errors.Is(err, syscall.ESRCH) {
 		return err
@@ -24,5 +24,5 @@ func (g group) signal(number syscall.Signal) error {
 // end kills the group.
 func (g group) end() { _ = g.signal(syscall.SIGKILL) }
 
-// read reads what is in a pipe, without waiting.
+// read reads from a pipe without waiting.
 func read(fd uintptr, p []byte) (int, error) { return syscall.Read(int(fd), p) }

@@ -241,7 +241,7 @@ func (o *output) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// rest reads what is in the pipe after the deadline, without waiting.
+// rest reads the remaining data from the pipe after the deadline, without waiting.
 func (o *output) rest(p []byte) (n int, err error) {
 	raw, err := o.file.SyscallConn()
 	if err != nil {

@@ -105,8 +105,8 @@ func (s *trialSandbox) Layout(container string) sandbox.Layout {
 	return l
 }
 
-// Listen implements sandbox.Sandbox. Every server, and the models, have their own port. It is the
-// port of the last time if that is free: a hook may have written the address down for the agent.
+// Listen implements sandbox.Sandbox. Every server, and the models, have their own port. If possible
+// it is the same port as in the last call, since a hook may have stored the address for the agent.
 func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, err error) {
 	defer func() {
 		if err != nil {
@@ -172,8 +172,8 @@ func dialLoopback(ctx context.Context, port int) (net.Conn, error) {
 // Enter implements sandbox.Sandbox.
 func (s *trialSandbox) Enter(string) string { return "cd " + s.dir + sandbox.WorkspaceDir }
 
-// Start implements sandbox.Sandbox. When the agent exits, its processes are killed as far as
-// they can be found.
+// Start implements sandbox.Sandbox. When the agent exits, all of its processes that can be found
+// are killed.
 func (s *trialSandbox) Start(ctx context.Context, container string, spec process.Spec) (process.Process, error) {
 	if err := s.check(container); err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 
 const straysMissing = "a program that leaves its process group and drops WAZA_SANDBOX from its environment outlives the trial"
 
-// ownSession starts a program in its own session, and kills it when the thread that started it
-// exits, which lives as long as the runner.
+// ownSession starts a program in its own session. The program is killed when the thread that
+// started it exits, which lives as long as the runner.
 func ownSession() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -32,8 +32,8 @@ func awaitEnd(pid int) bool {
 
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
-// mayChange removes the attributes of a file that keep even its owner from changing it, which only
-// root can set (ioctl_iflags(2)).
+// mayChange removes the file attributes that prevent even the owner from changing a file. Only root
+// can set them (ioctl_iflags(2)).
 func mayChange(dir *os.Root, name string) {
 	if os.Geteuid() != 0 {
 		return
@@ -50,7 +50,7 @@ func mayChange(dir *os.Root, name string) {
 	}
 }
 
-// unmountBelow detaches what is mounted on a directory or below it.
+// unmountBelow detaches everything mounted on a directory or below it.
 func unmountBelow(dir string) {
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(mounts)) {

@@ -19,7 +19,7 @@ func awaitEnd(int) bool { return false }
 
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
-// mayChange and unmountBelow do nothing: they undo what only root does on Linux.
+// mayChange and unmountBelow do nothing: they undo what only root can do on Linux.
 func mayChange(*os.Root, string) {}
 func unmountBelow(string)        {}
 

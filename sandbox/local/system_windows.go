@@ -11,13 +11,13 @@ import (
 
 const straysMissing = "a program that its agent or server starts at once may outlive the trial"
 
-// ownSession keeps the interrupts of our console from a program.
+// ownSession shields a program from interrupts of our console.
 func ownSession() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// group is the job of a program and of those that it starts, which ends with its handle, and so with the
-// runner. It is 0 if there is none.
+// group is the job object of a program and its children. The job ends when its handle is closed,
+// and so with the runner. It is 0 if there is none.
 type group windows.Handle
 
 // groupOf puts a program that was just started into a job.
@@ -43,7 +43,7 @@ func groupOf(leader *os.Process) group {
 	return group(job)
 }
 
-// signal ends the programs of the job, since this system has no signals for them.
+// signal ends the programs of the job, since this system has no signals.
 func (g group) signal(syscall.Signal) error {
 	if g == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (g group) signal(syscall.Signal) error {
 	return windows.TerminateJobObject(windows.Handle(g), 1)
 }
 
-// end ends the programs of the job, and the job. It is called once.
+// end ends the programs of the job, and releases the job. It must be called once.
 func (g group) end() {
 	_ = g.signal(syscall.SIGKILL)
 	if g != 0 {
@@ -62,12 +62,12 @@ func (g group) end() {
 // read always fails: pipes have no deadlines here, and end with the job.
 func read(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }
 
-// awaitEnd always fails: this system reaps no processes.
+// awaitEnd always fails: this system does not reap processes.
 func awaitEnd(int) bool { return false }
 
 func signalName(s syscall.Signal) string { return s.String() }
 
-// mayChange and unmountBelow do nothing: they undo what only root does on Linux.
+// mayChange and unmountBelow do nothing: they undo what only root can do on Linux.
 func mayChange(*os.Root, string) {}
 func unmountBelow(string)        {}
 

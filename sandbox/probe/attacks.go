@@ -1,19 +1,19 @@
 package probe
 
-// Attack describes an attack: what it tries, and what stops it. [Attacks] lists those of the
+// Attack describes an attack: its goal, and what stops it. [Attacks] lists those of the
 // certificate. The attack suite tries these and others.
 type Attack struct {
 	Name    string // in kebab-case, unique
 	Goal    string // what it tries to do, as a phrase that follows "it tries to"
 	Promise Promise
 	Without Defence // defense without which the attack succeeds
-	// Wall is what the certificate says of the attack if it gets out. It is nil for an attack of
-	// the suite alone, whose result no configuration of an engine, a kernel or a cluster changes.
+	// Wall is what the certificate reports if the attack gets out. It is nil for an attack that only
+	// the suite tries, whose result does not depend on the configuration of an engine, a kernel or a
+	// cluster.
 	Wall *Wall
 }
 
-// Where returns where the attack runs: in the certificate, and so in the suite too, or in the suite
-// alone.
+// Where returns where the attack runs: in the certificate and the suite, or only in the suite.
 func (a Attack) Where() string {
 	if a.Wall != nil {
 		return "certificate"

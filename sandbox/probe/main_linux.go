@@ -66,8 +66,8 @@ func unless(err error, done string) result {
 	return result{Out, done}
 }
 
-// anyOf tries things one after another. It returns [Out] for the first that try succeeds with,
-// done being a sentence about it, and otherwise why none did.
+// anyOf tries things one after another. If try succeeds with one, it returns [Out] and done, a
+// sentence about it; otherwise it returns why each failed.
 func anyOf(things []string, done string, try func(string) error) result {
 	errs := make([]error, 0, len(things))
 	for _, thing := range things {

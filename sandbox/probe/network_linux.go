@@ -141,8 +141,8 @@ type verdict int
 const (
 	connectionCounts verdict = iota // only a connection
 	answerCounts                    // also a refusal, since nobody should be there
-	// listenerCounts is for the port of a listener of ours: only a connection, and one to loopback
-	// only if that listener has it, as a program of this container may listen on the same port.
+	// listenerCounts is for the port of one of our listeners: only a connection, and on loopback only
+	// if it reaches that listener, since a program of this container may listen on the same port.
 	listenerCounts
 )
 

@@ -1,6 +1,6 @@
-// Package probe lists the attacks of a run's certificate, and holds the programs that try them in a
-// container, and the listeners outside that notice. The programs are part of our own executable,
-// so they run wherever a guest does.
+// Package probe lists the attacks of a run's certificate, and contains the programs that try them
+// in a container, and the listeners outside that detect them. The programs are part of our own
+// executable, so they run wherever a guest does.
 //
 // An attack is harmless: it closes what it opens, removes what it adds, and writes to nothing
 // that it should not have access to. It reports what it saw, listeners report what arrived, and
@@ -31,7 +31,7 @@ type Place struct {
 	Resolvers []string `json:"resolvers,omitempty"`
 }
 
-// Aims is what the attacks from one container are directed at.
+// Aims are the targets of the attacks from one container.
 type Aims struct {
 	Nonce      string   `json:"nonce"`     // identifies the attacks at listeners
 	Host       Place    `json:"host"`      // the engine's host

@@ -35,8 +35,8 @@ func readPayload(line, over string) (Arrival, bool) {
 	return Arrival{Nonce: fields[1], Attack: fields[2], Aim: fields[3], Over: over}, true
 }
 
-// watch listens on every address, over TCP and, if that is possible, UDP, and reports arrivals
-// until stdin ends. What it gets over TCP it sends back.
+// watch listens on every address, over TCP and, if possible, UDP, and reports arrivals until stdin
+// ends. It echoes what it receives over TCP.
 func watch(stdin io.Reader, stdout io.Writer) error {
 	mark()
 	w := &watcher{out: json.NewEncoder(stdout), open: make(chan struct{}, maxOpen)}
@@ -154,8 +154,8 @@ func resolvers() []string {
 	return found
 }
 
-// knock sends to every address of the host as an attack would. It is run outside of any sandbox, so
-// the listener there must receive it.
+// knock sends to every address of the host as an attack would. It runs outside of any sandbox, so
+// the host's listener must receive it.
 func knock(a Aims) error {
 	a.attack = Control
 	var errs []error

@@ -10,12 +10,11 @@ import (
 // Spec is a program to start.
 type Spec struct {
 	Args []string // Args[0] is looked up in the container's PATH
-	// OfImage runs the entrypoint of the container's image, with Args in place of its CMD if there
-	// are any.
+	// OfImage runs the entrypoint of the container's image. Args, if there are any, replace its CMD.
 	OfImage bool
 	Env     []string // "KEY=value", added to the container's own; may hold secrets
 	Dir     string   // working directory; empty is the container's
-	// PathFirst is a directory that is searched for programs before those of PATH.
+	// PathFirst is a directory that is searched for programs before PATH.
 	PathFirst string
 }
 

@@ -81,7 +81,7 @@ func IsExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows")
 }
 
-// endings returns what a name may lack of the program's file.
+// endings returns the suffixes that a program's file may have in addition to its name.
 func endings(env []string) []string {
 	if runtime.GOOS != "windows" {
 		return []string{""}

@@ -149,7 +149,8 @@ func (s *suite) swapped(t *testing.T) {
 	}
 }
 
-// closedPlace checks that a workspace that a program has closed is collected, and that this shows.
+// closedPlace checks that a workspace whose permissions a program has removed is collected, and
+// that this is reported.
 func (s *suite) closedPlace(t *testing.T) {
 	sb := s.stand(t)
 	put(t, sb, sandbox.WorkspaceDir, treetest.Entry{Name: "in/side", Content: "x"})

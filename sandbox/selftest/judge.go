@@ -96,8 +96,8 @@ func (b *testbed) judgeOne(name string, a *attacker) finding {
 	return s
 }
 
-// overTCP reports whether an attack is on the host's listener over TCP. If it is refused, the
-// listener must have been reachable, or that proves nothing.
+// overTCP reports whether an attack aims at the host's listener over TCP. A refused connection only
+// counts if the listener was reachable.
 func overTCP(name string) bool {
 	return slices.Contains([]string{probe.HostTCP, "bridge-tcp", "device-tcp"}, name)
 }
@@ -110,7 +110,8 @@ func (b *testbed) listens(name string) bool {
 	return b.reachable["udp4"]
 }
 
-// arrived returns the arrival of an attack at a listener, and where that is; nil if there is none.
+// arrived returns the arrival of an attack at a listener, and where the listener is; nil if there
+// is none.
 func (b *testbed) arrived(name, nonce string) (*probe.Arrival, string) {
 	match := func(a probe.Arrival) bool { return a.Attack == name && a.Nonce == nonce }
 	for _, at := range []struct {

@@ -161,8 +161,8 @@ func (b *testbed) checkListener(ctx context.Context, when string) error {
 	return nil
 }
 
-// runProgram runs a program of package probe, and lets read read its output. It reports whether the
-// program ran to its end: its container may have ended before.
+// runProgram runs a program of package probe and passes its output to read. It reports whether the
+// program ran to its end, since its container may have ended before.
 func runProgram(ctx context.Context, start starter, name string, aims probe.Aims, read func(*json.Decoder) error) (ended bool, err error) {
 	input, err := json.Marshal(aims)
 	if err != nil {
