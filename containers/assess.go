@@ -14,8 +14,8 @@ const (
 	maxSkew = 5 * time.Second
 	// fewSubnets is the number of free subnets below which doctor warns.
 	fewSubnets = 64
-	// noEngineRoom is less disk space than the containers of a trial need, littleEngineRoom
-	// less than the images of an eval may need.
+	// noEngineRoom is less disk space than the containers of a trial need; littleEngineRoom is less
+	// than the images of an eval may need.
 	noEngineRoom, littleEngineRoom = 256 << 20, 5 << 30
 	// trialMemory is the memory of a usual trial: the default limits of an agent and a server.
 	trialMemory = (1024 + 512) << 20

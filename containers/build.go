@@ -25,7 +25,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/hint"
 )
 
-// What holds for one image build.
+// Limits of one image build.
 const (
 	buildTimeout = 20 * time.Minute
 	buildMemory  = 4 << 30
@@ -116,8 +116,9 @@ func (b *builder) Resolve(ctx context.Context, i images.Image, lock *images.Lock
 // Platform returns the engine's platform, such as linux/amd64.
 func (b *builder) Platform() string { return "linux/" + b.engine.arch() }
 
-// build builds an image without a tag and returns its id. what is what it does, for people. It removes everything else that the
-// engine keeps of the build, because that may contain the network's settings.
+// build builds an image without a tag and returns its id. what describes the build for people. It
+// removes everything else that the engine keeps of the build, because that may contain the
+// network's settings.
 func (b *builder) build(ctx context.Context, content images.Context, what string) (id string, err error) {
 	if err := offline.Check(ctx, "what a build fetches"); err != nil {
 		return "", err
@@ -183,7 +184,7 @@ func readBuild(output io.ReadCloser, redact func(string) string, step func(strin
 	var failed progressError
 	switch {
 	case errors.As(err, &failed):
-		// Half a secret would not be found, so this comes before anything is cut.
+		// Redact before anything is cut: half a secret would not be found.
 		return "", errors.New(redact(last.why(progressError(redact(string(failed))))))
 	case err == nil && id == "":
 		return "", errors.New("the engine ended the build without an image")
@@ -191,12 +192,12 @@ func readBuild(output io.ReadCloser, redact func(string) string, step func(strin
 	return id, err
 }
 
-// buildLog keeps the current step of a build and the last lines that its programs wrote, without those
-// of the engine's builder, frames of Node.js's stacks and colors.
+// buildLog keeps the current step of a build and the last lines of its programs' output, without
+// the lines of the engine's builder, stack frames of Node.js and colors.
 type buildLog struct {
 	step  string // its number and its instruction; empty before the first
 	lines []string
-	hint  string // for the first line that a hint is known for
+	hint  string // for the first line with a known hint
 }
 
 const (
@@ -229,7 +230,7 @@ func (t *buildLog) add(printed string) {
 	t.lines = t.lines[max(0, len(t.lines)-logLines):]
 }
 
-// why returns which step failed, what the engine says of that, and the step's last lines.
+// why returns which step failed, the engine's error, and the last lines of the step.
 func (t *buildLog) why(failed progressError) string {
 	why := said{failed}.Error()
 	if t.step != "" {

@@ -48,9 +48,9 @@ func (s *trialSandbox) cut() {
 	_ = s.containers[sandbox.Agent].Guest.Close()
 }
 
-// engineLives returns nil if the engine answers and the lease is alive, and has been without a
-// pause. If the lease has ended, so have all containers of its time. It is asked after the engine:
-// while that is frozen, guests exit one after the other.
+// engineLives returns nil if the engine answers, and the lease is alive and has not stood still. If
+// the lease has ended, all containers started under it have too. The lease is asked after the
+// engine, because guests of a frozen engine exit one by one.
 func (t *heldLease) engineLives(ctx context.Context) error {
 	if err := t.engine.answers(ctx); err != nil {
 		return err

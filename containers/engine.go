@@ -39,7 +39,7 @@ var (
 	errEngineSilent = errors.New("the Docker engine is busy or stuck")
 )
 
-// joinGroup says how to be allowed to connect to an engine.
+// joinGroup is advice on how to get permission to connect to an engine.
 const joinGroup = "have root run usermod -aG docker USER and log in again, or use a rootless engine of your own"
 
 const (
@@ -162,7 +162,8 @@ func (e *engine) limits() map[string]bool {
 	}
 }
 
-// has reports whether an engine has an option of security: rootless, userns, apparmor, selinux, seccomp.
+// has reports whether an engine has a security option: rootless, userns, apparmor, selinux or
+// seccomp.
 func has(info system.Info, option string) bool {
 	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
 		name, _, _ := strings.Cut(strings.TrimPrefix(o, "name="), ",")
@@ -170,9 +171,9 @@ func has(info system.Info, option string) bool {
 	})
 }
 
-// userMaps returns what the engine does to users, and what containers share because of that. What it says
-// of AppArmor and SELinux is not passed on: it says that the kernel has them, and not that containers have a
-// profile.
+// userMaps returns how the engine maps users, and what containers share because of that. It ignores
+// the engine's AppArmor and SELinux options: these only say that the kernel supports them, not that
+// containers have a profile.
 func (e *engine) userMaps() (enforced, missing []string) {
 	rootless, userns := has(e.info, "rootless"), has(e.info, "userns")
 	if rootless {
@@ -208,7 +209,7 @@ func (e *engine) answers(ctx context.Context) error {
 	return err
 }
 
-// isPodman reports whether an engine is Podman, which has Docker's API for other purposes.
+// isPodman reports whether an engine is Podman, which also implements Docker's API.
 func isPodman(ctx context.Context, c *client.Client) bool {
 	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	return err == nil && slices.ContainsFunc(v.Components, func(c system.ComponentVersion) bool { return c.Name == "Podman Engine" })
@@ -220,9 +221,9 @@ type place struct {
 	how  string // what names it
 }
 
-// findEngine returns where the docker command would look for an engine: at DOCKER_HOST, else
-// at the endpoint of the current context, else at the default socket. If the latter does not
-// exist, it is otherSocket. The host is empty if there is no such context.
+// findEngine returns the engine that the docker command would use: at DOCKER_HOST, else at the
+// endpoint of the current context, else at the default socket. If the default socket does not
+// exist, it returns otherSocket. The host is empty if the context does not exist.
 func findEngine() place {
 	if host := os.Getenv(client.EnvOverrideHost); host != "" {
 		return place{host, "by DOCKER_HOST"}
@@ -243,8 +244,8 @@ func findEngine() place {
 	return place{client.DefaultDockerHost, "at the default socket"}
 }
 
-// otherSocket returns the first socket of an engine that runs as this user or in a machine of
-// its own. An engine that has ended may have left one that nobody listens on.
+// otherSocket returns the first socket of an engine that runs as this user or in its own virtual
+// machine. It skips sockets that nobody listens on, which an engine may have left.
 func otherSocket() (place, bool) {
 	home, _ := os.UserHomeDir()
 	for _, socket := range []struct{ path, of string }{
@@ -263,7 +264,7 @@ func otherSocket() (place, bool) {
 	return place{}, false
 }
 
-// podmanSocket returns the path of a socket of Podman's if there is one, else "".
+// podmanSocket returns the path of a Podman socket, or "" if there is none.
 func podmanSocket() string {
 	home, _ := os.UserHomeDir()
 	for _, path := range []string{
@@ -287,7 +288,7 @@ func isListenedOn(path string) bool {
 	return true
 }
 
-// runtimeDir returns the directory in which programs of this user have their sockets.
+// runtimeDir returns the directory for sockets of this user's programs.
 func runtimeDir() string {
 	return cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), "/run/user/"+strconv.Itoa(os.Getuid()))
 }

@@ -174,7 +174,7 @@ func (f *facts) examineRuns(ctx context.Context, s sweeper) error {
 }
 
 // Absent returns which images the engine does not have. It fails if no engine answers. An image
-// that it does not say more of is not absent.
+// whose inspection fails for another reason does not count as absent.
 func Absent(ctx context.Context, refs []string) (absent []string, err error) {
 	e, err := dialEngine(ctx)
 	if err != nil {

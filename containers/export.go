@@ -53,8 +53,9 @@ func canonical(name string) string {
 	return named.String()
 }
 
-// Save writes images to w as an archive for docker load or ctr images import, and returns them by the
-// ids that nodes then have them under: whoever has a node's registry cannot give their names to others.
+// Save writes images to w as an archive for docker load or ctr images import. It returns them with
+// the ids that they then have on nodes: unlike a name, an id cannot be given to another image by
+// whoever controls the node's registry.
 func (b *Backend) Save(ctx context.Context, i guests.Images, w io.Writer) (guests.Images, error) {
 	var names []string
 	for _, one := range i.Images {
@@ -77,8 +78,8 @@ func (b *Backend) Save(ctx context.Context, i guests.Images, w io.Writer) (guest
 	return i, nil
 }
 
-// copyArchive copies an archive of images, and returns their ids by their names. An image's id is the
-// digest of its configuration, as the archive's manifest names it.
+// copyArchive copies an archive of images, and returns their ids by name. An image's id is the
+// digest of its configuration, which the archive's manifest names.
 func copyArchive(w io.Writer, archive io.Reader) (ids map[string]string, err error) {
 	ids = map[string]string{}
 	read := io.TeeReader(archive, w)

@@ -34,7 +34,7 @@ type Garbage struct {
 
 func (g Garbage) none() bool { return g.Containers+g.Networks+g.Volumes+g.Images+g.held == 0 }
 
-// plus returns the sum of g and what was found after it.
+// plus returns the sum of g and a later result.
 func (g Garbage) plus(later Garbage) Garbage {
 	runs := slices.Concat(g.Runs, later.Runs)
 	slices.Sort(runs)
@@ -237,7 +237,7 @@ func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (
 		}
 	}
 	for _, i := range slices.Concat(all.stages, all.unnamed) {
-		if i.Labels[labelRun] == "" { // the last step of a build takes the run's label away
+		if i.Labels[labelRun] == "" { // the last step of a build removes the run's label
 			if s.engine.now().Sub(time.Unix(i.Created, 0)) < unnamedAfter {
 				continue
 			}

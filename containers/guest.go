@@ -21,9 +21,9 @@ type executable struct {
 	open func() (io.ReadCloser, error)
 }
 
-// guestProgram returns the program that becomes process 1 on engines of an architecture: the one
-// that is embedded in this executable; else this executable, if the engine can run it; else
-// waza-linux-ARCH in the same directory. digest returns the SHA-256 of a file.
+// guestProgram returns the program that becomes process 1 on engines of an architecture: the
+// embedded one; else this executable, if the engine can run it; else waza-linux-ARCH in the same
+// directory. digest returns the SHA-256 of a file.
 func guestProgram(arch string, digest func(string) (string, error)) (executable, error) {
 	if packed, err := embedded.ReadFile("guest/" + arch + ".gz"); err == nil {
 		return unpack(packed)
@@ -43,7 +43,7 @@ func guestProgram(arch string, digest func(string) (string, error)) (executable,
 	return programAt(sibling, arch, digest)
 }
 
-// unpack returns the program that cmd/waza-guest/pack packed.
+// unpack decompresses a program that cmd/waza-guest/pack compressed.
 func unpack(packed []byte) (executable, error) {
 	open := func() (io.ReadCloser, error) { return gzip.NewReader(bytes.NewReader(packed)) }
 	r, err := gzip.NewReader(bytes.NewReader(packed)) // reads the header
@@ -53,7 +53,7 @@ func unpack(packed []byte) (executable, error) {
 	return executable{sum: r.Comment, size: int64(binary.LittleEndian.Uint32(packed[len(packed)-4:])), open: open}, nil
 }
 
-// programAt returns the program of a file, if engines of an architecture can run it in any image.
+// programAt returns the program in a file, if it runs on engines of an architecture in any image.
 func programAt(path, arch string, digest func(string) (string, error)) (executable, error) {
 	if err := checkStatic(path, arch); err != nil {
 		return executable{}, err

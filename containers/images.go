@@ -34,7 +34,7 @@ var ErrImage = errors.New("unusable image")
 type imageInfo struct {
 	guests.Image
 	layer string // id of the image with our files on top, which containers run
-	ours  bool   // built by waza from packages, for any user
+	ours  bool   // waza built it from packages; it runs as any user
 }
 
 // dropsRoot returns the program in an image's entrypoint that starts as root and drops
@@ -111,9 +111,9 @@ func (s *imageStore) forget() {
 	clear(s.known)
 }
 
-// records returns the ids and digests of the images that were used, by reference. The guest
-// image has the digest of its executable as its id: the engine gives it another one if the image
-// was removed and is made again.
+// records returns the ids and digests of the images that were used, by reference. The id of the
+// guest image is the digest of its executable, since the engine's id changes if the image is
+// removed and built again.
 func (s *imageStore) records() evidence.ImageRecords {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *imageStore) records() evidence.ImageRecords {
 	return records
 }
 
-// pullPolicy returns when an image is pulled: always if one container wants that, and never if
-// all do. Images that waza builds are never pulled.
+// pullPolicy returns when an image is pulled: always if any container says so, never if all do, and
+// otherwise if it is missing. Images that waza builds are never pulled.
 func pullPolicy(ref string, containers []sandbox.ContainerSpec) string {
 	wanted := map[string]bool{}
 	for _, c := range containers {
@@ -198,9 +198,9 @@ func (e *engine) ensureImage(ctx context.Context, ref, policy string, say func(s
 	return e.inspectImage(ctx, ref)
 }
 
-// pull pulls an image with the user's Docker login for its registry. If that cannot be read, it
-// tries without, since the image may be public. Errors start with what to do: instead, unless
-// the problem is the login.
+// pull pulls an image with the user's Docker login for its registry. If the login cannot be read,
+// it tries without, since the image may be public. Errors start with advice: instead, unless the
+// login is the problem.
 func (e *engine) pull(ctx context.Context, ref, instead string) error {
 	if err := offline.Check(ctx, "image "+ref); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (e *engine) pull(ctx context.Context, ref, instead string) error {
 	return nil
 }
 
-// explainPull adds to err what to do about it.
+// explainPull adds advice to err.
 func explainPull(err, authErr error, loggedIn bool, host, instead string) error {
 	switch {
 	case authErr != nil:
@@ -279,7 +279,7 @@ func readProgress(progress io.ReadCloser, take func(progressLine)) error {
 	}
 }
 
-// unreached matches what engines say if they do not reach a registry.
+// unreached matches errors of engines that cannot reach a registry.
 var unreached = regexp.MustCompile(`dial tcp|no such host|i/o timeout|[Cc]onnection (?:refused|reset)|[Nn]etwork is unreachable|TLS handshake timeout|Client\.Timeout exceeded|request canceled while waiting`)
 
 // wantsLogin reports whether a pull failed because a login is required. Some engines report

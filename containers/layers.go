@@ -7,17 +7,17 @@ import (
 	"github.com/docker/go-units"
 )
 
-// layers is how far the layers of an image that is pulled or pushed are, by id.
+// layers is the progress of an image's layers during a pull or push, by id.
 type layers map[string]layer
 
-// layer is how far a layer is.
+// layer is the progress of one layer.
 type layer struct {
 	current, total int64 // bytes; the total is 0 until it is known
-	moved          bool  // all its bytes are
+	moved          bool  // all bytes are transferred
 	done           bool
 }
 
-// maxLayers is how many layers are followed. An image has 127 at most.
+// maxLayers is how many layers are tracked. An image has at most 127.
 const maxLayers = 512
 
 // add adds a message of the engine, and reports whether it is about a layer.
@@ -47,7 +47,7 @@ func (l *layers) add(line progressLine) bool {
 	return true
 }
 
-// String returns how much is moved, of the bytes of all layers whose size is known.
+// String returns how many bytes were transferred, of those of all layers whose size is known.
 func (l layers) String() string {
 	var current, total float64
 	sized, moved, done := 0, 0, 0
@@ -79,7 +79,8 @@ func (l layers) String() string {
 	return said
 }
 
-// stepsOf returns a taker of messages that calls step with how far the layers are.
+// stepsOf returns a function that takes the engine's messages and calls step with the progress of
+// the layers.
 func stepsOf(step func(string)) func(progressLine) {
 	var all layers
 	return func(line progressLine) {

@@ -76,8 +76,8 @@ func hostsFile(entries []string) string {
 // fileName converts a container's name for use in names of containers and files.
 func fileName(ctr string) string { return strings.ReplaceAll(ctr, "/", ".") }
 
-// volumeName returns the name of a volume. A container sees it in its list of mounts, so it does not
-// name the run or its eval; labels do.
+// volumeName returns the name of a volume. Containers see it in their list of mounts, so it does
+// not name the run or its eval; the volume's labels do.
 func volumeName(role, of string) string {
 	if !defence.HiddenNames {
 		return "waza-" + of + "-" + role

@@ -21,7 +21,7 @@ const (
 	// defaultRange is the range of task networks. The engine's default pools only have room for
 	// about thirty networks.
 	defaultRange = "10.213.0.0/16"
-	// taskBits is the prefix length of a task network. It is the smallest that has room for
+	// taskBits is the prefix length of a task network. It is the longest that leaves addresses for
 	// servers, which a test puts on the network.
 	taskBits = 29
 	// maxForeign is how many subnets that are in use by others are skipped.

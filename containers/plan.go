@@ -187,8 +187,8 @@ func (r containerRequest) hostConfig(user string) container.HostConfig {
 	return host
 }
 
-// exposeHost adds what attacks look for when a defence is disabled: files of the guest image
-// and the host.
+// exposeHost adds the targets of attacks if a test disables a defence: files of the guest image and
+// the host.
 func (r containerRequest) exposeHost(host *container.HostConfig) {
 	if !defence.OwnFiles { // the engine fills it from the image
 		host.Mounts = []mount.Mount{{
@@ -211,8 +211,8 @@ var maskedPaths = []string{
 	"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
 }
 
-// namingPaths are paths that show names of the host: arguments of its kernel, its disks and the files
-// behind them, its users.
+// namingPaths are paths that show names of the host: its kernel's arguments, its disks and the
+// files behind them, and its users.
 var namingPaths = []string{
 	"/proc/cmdline", "/proc/diskstats", "/proc/key-users", "/proc/mdstat", "/proc/modules", "/proc/partitions", "/proc/swaps",
 	"/sys/block", "/sys/class/block", "/sys/dev/block", "/sys/devices/virtual/block", "/sys/devices/virtual/dmi",
@@ -221,8 +221,8 @@ var namingPaths = []string{
 // lockedMemory is how many bytes a process may lock in memory (mlock(2)).
 const lockedMemory = 64 << 10
 
-// coreLimit is the limit of core dumps in bytes. It is not 0, which the kernel ignores if it passes
-// them to a program of the machine: see package guest.
+// coreLimit is the limit of core dumps in bytes. It is not 0, because the kernel ignores a limit of
+// 0 if a program of the machine receives core dumps; see package guest.
 const coreLimit = 1
 
 // resources returns the resource limits of a container.

@@ -10,12 +10,13 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// said is an error of a request to the engine, as a person is shown it: on one line, without the request and the
-// names of the programs that passed it on, and without the middle of a long one. It may repeat what the engine
-// was sent, such as the filter of system calls, which is 20 kB long, or be the page of a proxy.
+// said is an error of a request to the engine for people: on one line, without the request and the
+// names of programs that relayed it, and with the middle of a long message cut. The message may
+// repeat the request, such as the seccomp profile of 20 kB, or be a proxy's web page.
 type said struct{ error }
 
-// passedOn matches what the engine and its runtimes put before a message that is not theirs, and containerd behind it.
+// passedOn matches what the engine and its runtimes put before a message that they relay, and
+// containerd after it.
 var passedOn = regexp.MustCompile(`\b[A-Z][a-z]+ "http[^"]*/v1\.\d+/[^"]*": |Error response from daemon: |Error reading remote info: |error during connect: |failed to connect to the docker API at \S+: |failed to create (?:shim )?task(?: for container)?: |failed to create shim: |OCI runtime (?:create|start) failed: |(?:runc|crun) (?:create|start) failed: |unable to start container process: |error during container init: |starting container process caused: |\w+_linux\.go:\d+: |: unknown$`)
 
 // Error implements error.
@@ -33,7 +34,7 @@ func (s said) Error() string {
 
 func (s said) Unwrap() error { return s.error }
 
-// readable returns the result of a request, with its error as a person is shown it.
+// readable returns the result of a request, with its error made readable for people.
 func readable[T any](result T, err error) (T, error) {
 	if err != nil {
 		err = said{err}
@@ -41,8 +42,9 @@ func readable[T any](result T, err error) (T, error) {
 	return result, err
 }
 
-// requests are those to an engine. The ones below make something of what they are sent, ask others or may have to wait
-// for others; the rest fail with short messages of the engine's own.
+// requests wraps a client. The methods below are for requests whose parameters the engine
+// interprets or passes on to others, or that may have to wait; other requests fail with short
+// messages of the engine.
 type requests struct{ *client.Client }
 
 func (r requests) ContainerCreate(ctx context.Context, o client.ContainerCreateOptions) (client.ContainerCreateResult, error) {

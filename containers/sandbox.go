@@ -70,8 +70,8 @@ func (s *trialSandbox) Enter(name string) string {
 	return "docker exec -it " + s.containers[name].plan.engineName + " sh"
 }
 
-// Hint implements sandbox.Sandbox: an image that expects root runs as another user, which its
-// own message seldom says.
+// Hint implements sandbox.Sandbox. It explains that an image that expects root runs as another
+// user, which the image's own message seldom says.
 func (s *trialSandbox) Hint(name string) string {
 	c, ok := s.containers[name]
 	if !ok || c.plan.Image == "" || c.plan.User != "" || !guests.IsRoot(c.plan.image.User) || c.plan.image.ours {

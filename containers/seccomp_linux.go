@@ -66,8 +66,8 @@ func socketRules() []*seccomp.Syscall {
 	return rules
 }
 
-// pageRules allow calls that map memory, except huge pages, which are reserved for the machine, and
-// secret ones (memfd_secret), which are not allowed at all: they split the kernel's map of memory.
+// pageRules allow calls that map memory, with two exceptions: huge pages, which are reserved for
+// the machine, and secret memory (memfd_secret), which splits the kernel's memory map.
 func pageRules() []*seccomp.Syscall {
 	return []*seccomp.Syscall{
 		allow("mmap", masked(3, unix.MAP_HUGETLB, 0)),
@@ -80,8 +80,8 @@ func pageRules() []*seccomp.Syscall {
 const shmHugeTLB = 0o4000
 
 // refusedOptions returns socket options, by level, that choose an interface, skip the routing
-// table, or take memory of the kernel that is not accounted to the container: for programs, keys,
-// protocols on top of TCP, and flow labels, of which there are 4096 for the machine.
+// table, or use kernel memory that is not accounted to the container: for programs, keys, protocols
+// on top of TCP, and flow labels, of which the machine has 4096.
 func refusedOptions() map[uint32][]uint32 {
 	return map[uint32][]uint32{
 		unix.SOL_SOCKET:   {unix.SO_BINDTODEVICE, unix.SO_BINDTOIFINDEX, unix.SO_DONTROUTE, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_REUSEPORT_CBPF},

@@ -31,10 +31,10 @@ const (
 	checkTimeout = time.Minute
 )
 
-// librarySettings is held while those of the process are changed for testcontainers.
+// librarySettings is held while the process's settings are changed for testcontainers.
 var librarySettings sync.Mutex
 
-// silence has testcontainers describe no engine on stderr.
+// silence keeps testcontainers from printing a description of the engine to stderr.
 var silence = sync.OnceFunc(func() { log.SetDefault(log.NewNoopLogger()) })
 
 // newLibrary creates testcontainers with our connection to the engine. It only creates and ends

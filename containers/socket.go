@@ -57,8 +57,8 @@ func newSocket(daemon string, conf *container.Config, host *container.HostConfig
 	return s
 }
 
-// listenIn listens on a socket in a directory. The kernel shows a container the path of the socket
-// that it is connected to as it was given (/proc/net/unix), so the directory is not named.
+// listenIn listens on a socket in a directory, by a path without the directory's name. The kernel
+// shows the path of the listener to the container that is connected to it (/proc/net/unix).
 func listenIn(dir, name string) (*net.UnixListener, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func listenIn(dir, name string) (*net.UnixListener, error) {
 	}
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: at + "/" + name})
 	if err == nil {
-		ln.SetUnlinkOnClose(false) // the path is another file's by then
+		ln.SetUnlinkOnClose(false) // the descriptor in its path may be another file by then
 	}
 	return ln, err
 }

@@ -40,7 +40,7 @@ func userRangeOf(info system.Info) userRange {
 	return userRange{highUsers}
 }
 
-// lease returns the user that every run's lease has. Nothing foreign runs there.
+// lease returns the user of every run's lease, which runs nothing foreign.
 func (r userRange) lease() string { return guests.UserNumber(r.first - 1) }
 
 // passwd returns an image's /etc/passwd with all users of the range, so that programs can

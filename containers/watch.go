@@ -14,7 +14,7 @@ import (
 )
 
 // watch follows the engine's events about a run's containers and networks, to distinguish what
-// somebody did to them through the engine from what they did themselves. It uses only ids.
+// somebody did to them through the engine from what they did themselves. It only uses ids.
 type watch struct {
 	engine *engine
 	stop   context.CancelFunc
@@ -181,8 +181,8 @@ func (c *containerEvents) starved(ctx context.Context, gone bool) bool {
 }
 
 // waitReported waits for the event about a container's exit, if it has ended. All earlier events
-// have been processed then. The engine may call a container running whose process 1 is gone: it
-// learns of the exit later than the connection does.
+// have been processed then. gone means that process 1 has closed its connection: the engine may
+// still call the container running, since it learns of the exit later.
 func (c *containerEvents) waitReported(ctx context.Context, gone bool) {
 	if !gone && c.watch.engine.running(ctx, c.id) {
 		return
