@@ -1,9 +1,9 @@
-// Package answer answers requests of MCP servers to their client (elicitation, sampling and roots) from
-// the table under answers in a task.
+// Package answer answers the requests of MCP servers to their client (elicitation, sampling and
+// roots) from the table under answers in a task.
 //
-// The built-in agents ask the runner, which has the table, for each answer. So their executable, which
-// is process 1 of every container, has no library of JSON Schemas. This package does not know about
-// trials or networks.
+// The built-in agents ask the runner, which has the table, for each answer. This keeps the JSON
+// Schema library out of their executable, which is process 1 of every container. This package does
+// not know about trials or networks.
 package answer
 
 import (
@@ -23,7 +23,7 @@ import (
 // Table has the answers to requests, by server.
 type Table map[string]Server
 
-// Server has the answers to the requests of one server. Those without an answer are rejected.
+// Server has the answers to the requests of one server. Requests without an answer are rejected.
 type Server struct {
 	Elicitation *Answer `json:"elicitation,omitempty" jsonschema:"answer to elicitation/create"`
 	Sampling    *Answer `json:"sampling,omitempty" jsonschema:"answer to sampling/createMessage"`
@@ -65,7 +65,7 @@ const (
 	actionCancel  = "cancel"
 )
 
-// SetShort reads an answer that is an action and nothing more.
+// SetShort sets an answer that is given as an action only.
 func (a *Answer) SetShort(action string) error {
 	if action != actionDecline && action != actionCancel {
 		return errors.New("must be decline, cancel, or a mapping with a result or an error")
@@ -74,11 +74,11 @@ func (a *Answer) SetShort(action string) error {
 	return nil
 }
 
-// codeRejected is the code of the error for a request that the user declines; 2025-11-25
-// client/sampling, "Error Handling".
+// codeRejected is the error code for a request that the user declines; 2025-11-25 client/sampling,
+// "Error Handling".
 const codeRejected = -1
 
-// Compile prepares an answer to requests of a kind. The error is about its first mistake.
+// Compile prepares an answer to requests of a kind. It returns an error for its first mistake.
 func (a *Answer) Compile(kind string) (err error) {
 	given := 0
 	for _, is := range []bool{a.Result != nil, a.Error != nil, a.Action != ""} {
@@ -112,7 +112,7 @@ func (a *Answer) Compile(kind string) (err error) {
 	return nil
 }
 
-// checkResult returns an error unless a result has what MCP requires of the kind.
+// checkResult returns an error unless a result has the members that MCP requires of the kind.
 func checkResult(kind string, result []byte) error {
 	value, _ := jsontext.Parse(result)
 	fields, ok := value.(map[string]any)
@@ -165,10 +165,10 @@ func ReadQuestion(body io.Reader) (q input.Question, err error) {
 	return q, jsontext.Unmarshal(raw, &q)
 }
 
-// maxMisfits is how many places are named where a request violates its schema.
+// maxMisfits is how many mismatches with the schema of a request an error lists.
 const maxMisfits = 3
 
-// Reply returns the answer to a question. Its answers must have been compiled.
+// Reply returns the answer to a question. The table must have been compiled.
 func (t Table) Reply(q input.Question) input.Reply {
 	a := t[q.Server].Of(q.Kind)
 	switch {

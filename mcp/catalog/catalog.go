@@ -1,8 +1,8 @@
-// Package catalog represents what an MCP server lists (instructions, tools, resources,
-// prompts), pins of it, and differences between two catalogs.
+// Package catalog represents what an MCP server lists (instructions, tools, resources, prompts),
+// pins of it, and differences between two catalogs.
 //
-// It is pure. Everything in a catalog is claimed by the server. Results of calls, and what
-// a server actually does, are not part of it.
+// It does no I/O. Everything in a catalog is claimed by the server. It does not cover results of
+// calls, nor what a server actually does.
 package catalog
 
 import (

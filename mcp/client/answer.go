@@ -47,7 +47,8 @@ func (s *Servers) Call(ctx context.Context, c Call, timeout time.Duration) Answe
 	return a
 }
 
-// ask calls a tool, with the headers that repeat its arguments, and returns the answer as it came.
+// ask calls a tool, with the headers that repeat its arguments, and returns the response as
+// received.
 func (s *Session) ask(ctx context.Context, c Call) (jsonrpc.Message, error) {
 	given := params{"name": c.Tool}
 	if len(c.Arguments) > 0 {
@@ -82,7 +83,7 @@ func failed(ctx context.Context, err error) Answer {
 	return Answer{Outcome: evidence.OutcomeTransportError, Message: message}
 }
 
-// answered returns the answer to a call from the response as it came, or the client's error.
+// answered returns the answer to a call from the response as received, or from the client's error.
 func (s *Session) answered(ctx context.Context, m jsonrpc.Message, err error) Answer {
 	if err != nil {
 		return failed(ctx, err)
@@ -95,13 +96,13 @@ func (s *Session) answered(ctx context.Context, m jsonrpc.Message, err error) An
 	return a
 }
 
-// Outcome returns the outcome of a call from its answer as it came, and the message of an error,
-// unless the tool reports it. An answer counts as package capture takes it, even one without
-// content. One that asks for input fails, since nobody can give it.
+// Outcome returns the outcome of a call from the response as received, and the message of an error,
+// unless the tool reports it. It judges responses as package capture does, even those without
+// content. A response that asks for input is a failure, since nobody can provide it.
 func (s *Session) Outcome(m jsonrpc.Message) (outcome evidence.Outcome, message string) {
 	const wrong = evidence.OutcomeProtocolError
 	switch {
-	case strings.HasPrefix(string(m.ID.Raw), `"`): // ours are numbers
+	case strings.HasPrefix(string(m.ID.Raw), `"`): // ids of this client are numbers
 		return wrong, "the id of the server's answer is of another type than the request's"
 	case m.Error != nil:
 		if message = jsontext.Text(jsontext.Member(m.Error, "message")); message == "" {
@@ -130,8 +131,8 @@ func (s *Session) Outcome(m jsonrpc.Message) (outcome evidence.Outcome, message 
 	return wrong, "isError of the result is not a boolean"
 }
 
-// refused returns the outcome of a call that was answered with an error, which may be the
-// server's, or one that the proxy sent instead of the server's response.
+// refused returns the outcome of a call that was answered with an error, by the server or by the
+// proxy.
 func refused(failure json.RawMessage) evidence.Outcome {
 	switch outcome := evidence.Outcome(jsontext.Text(jsontext.Member(jsontext.Member(failure, "data"), "waza"))); outcome {
 	case evidence.OutcomeTransportError, evidence.OutcomeTimeout:
@@ -203,8 +204,8 @@ func (s *Servers) list(ctx context.Context, server string, timeout time.Duration
 	}
 }
 
-// usable reads a tool's entry. It reports whether the tool can be called: a wrong declaration of what
-// headers repeat prevents that, where the protocol has no sessions.
+// usable reads a tool's entry. It reports whether the tool can be called: in revisions without
+// sessions, an invalid x-mcp-header annotation prevents that.
 func (s *Session) usable(entry json.RawMessage) (tool Tool, ok bool) {
 	if jsontext.Unmarshal(entry, &tool) != nil || tool.Name == "" {
 		return tool, false

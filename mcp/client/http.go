@@ -72,7 +72,8 @@ func (c *httpConn) notify(ctx context.Context, notification string) error {
 	return response.Body.Close()
 }
 
-// listen answers what the server asks without a request, if it has a stream for that, until ctx ends.
+// listen answers requests that the server sends on its own stream, if it offers one, until ctx
+// ends.
 func (c *httpConn) listen(ctx context.Context) {
 	r := c.request(ctx, http.MethodGet)
 	r.Header.Set("Accept", sse.ContentType)

@@ -95,7 +95,8 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	return l, nil
 }
 
-// Page requests a page of a list, the first if cursor is empty, and returns the answer as it came.
+// Page requests a page of a list, the first if cursor is empty, and returns the response as
+// received.
 func (s *Session) Page(ctx context.Context, k catalog.Kind, cursor string) (jsonrpc.Message, error) {
 	method, _ := k.Request()
 	page := params{}

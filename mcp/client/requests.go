@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// answerer gets the answers to requests of an agent's servers from the runner.
+// answerer gets answers to the requests of an agent's servers from the runner.
 type answerer struct {
 	input.Answers
 	http *http.Client
@@ -26,11 +26,11 @@ type answerer struct {
 	unmet string // how the first wrong request violates its schema; guarded by mu
 }
 
-// answers reports whether requests of any kind of a server have an answer. A nil answerer has none.
+// answers reports whether any requests of a server have an answer. A nil answerer has none.
 func (a *answerer) answers(server string) bool { return a != nil && len(a.Kinds[server]) > 0 }
 
 // capabilities returns the client's capabilities for a server: the kinds of requests that have an
-// answer. An answer to elicitations is one to those of both modes.
+// answer. An answer to elicitations covers both modes.
 func (a *answerer) capabilities(server string) params {
 	declared := params{}
 	if !a.answers(server) {
@@ -45,8 +45,7 @@ func (a *answerer) capabilities(server string) params {
 	return declared
 }
 
-// reply returns the answer to a request of a server. It returns false if requests of its kind have no
-// answer.
+// reply returns the answer to a request from a server, or false if requests of its kind have none.
 func (a *answerer) reply(ctx context.Context, server string, m jsonrpc.Message) (input.Reply, bool) {
 	kind := input.KindOf(m.Method)
 	if !a.answers(server) || !slices.Contains(a.Kinds[server], kind) {
@@ -89,7 +88,7 @@ func (a *answerer) ask(ctx context.Context, q input.Question) (r input.Reply, er
 	return r, jsontext.Unmarshal(said.Bytes, &r)
 }
 
-// Unmet returns how the first request of a server that violates its schema does, or nil if none did.
+// Unmet returns how the first invalid request of a server violates its schema, or nil.
 func (s *Servers) Unmet() error {
 	if s.answerer == nil {
 		return nil

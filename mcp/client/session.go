@@ -1,11 +1,12 @@
-// Package client is waza's MCP client. The runner uses it to probe servers before a trial, to call tools
-// for graders after the agent has stopped, and to inspect servers; the built-in agents use it too.
+// Package client is waza's MCP client. The runner uses it to probe servers before a trial, to call
+// tools for graders after the agent has stopped, and to inspect servers; the built-in agents use it
+// too.
 //
-// It speaks streamable HTTP in both eras of the protocol and nothing else: the runner talks to
-// servers through the proxy too, with Own of package proxy. A [Session] rejects requests from the
-// server, except those of an agent for which the task has answers. If the server has ended it, the
-// session begins anew, once for each request. [Servers] are an agent's sessions with the servers of
-// its mcp.json.
+// It only speaks streamable HTTP, in both eras of the protocol: the runner too talks to servers
+// through the proxy, with Own of package proxy. A [Session] rejects requests from the server,
+// except those to an agent that the task has answers for. If the server has ended a session, the
+// client begins a new one, once for each request. [Servers] are an agent's sessions with the
+// servers of its mcp.json.
 package client
 
 import (
@@ -25,7 +26,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// protocolEra is the way in which a conversation with a server begins.
+// protocolEra determines how a conversation with a server begins.
 type protocolEra string
 
 const (
@@ -67,9 +68,9 @@ func Open(ctx context.Context, s transport.Server) (*Session, error) {
 	return o.open(ctx)
 }
 
-// Attach goes on with a session that the agent had with a process, after a request with the id
-// last. session and version are those of the agent's; an empty session means that the protocol has
-// none. The caller must close the session.
+// Attach continues a session that the agent had with a process, after a request with the id last.
+// session and version are the agent's; session is empty if the protocol has no sessions. The caller
+// must close the session.
 func Attach(s transport.Server, session, version string, last int64) *Session {
 	o := newOptions(s)
 	o.refusal = agentHasStopped
@@ -88,9 +89,9 @@ func Inspect(ctx context.Context, s transport.Server) (*Session, error) {
 	return o.open(ctx)
 }
 
-// join opens a session for an agent of that name, over HTTP: one without sessions of the protocol if
-// the server supports that, unless it is early, which means that it is known not to. The first
-// request is not repeated. answers may be nil. Errors are of type [*Error]. The caller must close the
+// join opens a session over HTTP for an agent of that name. If the server supports a revision
+// without sessions, join uses that; early means that the server is known not to. The first request
+// is not repeated. answers may be nil. Errors are of type [*Error]. The caller must close the
 // session.
 func join(ctx context.Context, s transport.Server, name string, early bool, answers *answerer) (*Session, error) {
 	o := newOptions(s)
@@ -218,7 +219,7 @@ func (s *Session) handshake(ctx context.Context) error {
 	}
 	err = s.conn.notify(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	if err == nil && s.answerer.answers(s.server.Name) {
-		s.stop() // what listens to an earlier session
+		s.stop() // the stream of an earlier session
 		s.stopListening = s.listen(context.Background())
 	}
 	return err
@@ -246,8 +247,8 @@ const (
 	maxInputs = 100 // in one round
 )
 
-// request sends a request, with the input that the server requires for it if that has an answer. It
-// may modify given.
+// request sends a request. If the server requires input for it, request provides that if the task
+// has an answer. It may modify given.
 func (s *Session) request(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	m, err := s.attempt(ctx, method, given)
 	for range maxRounds {
@@ -265,8 +266,8 @@ func (s *Session) requiresInput(result []byte) bool {
 }
 
 // provide adds the input that a result asks for to the parameters of the retry (2026-07-28
-// basic/patterns/mrtr). It returns false if there is no answer to a part of it, or an error, for which
-// a retry has no place.
+// basic/patterns/mrtr). It returns false if a part of it has no answer, or an error as its answer,
+// which a retry cannot carry.
 func (s *Session) provide(ctx context.Context, result []byte, given params) bool {
 	if !s.answerer.answers(s.server.Name) {
 		return false
@@ -345,7 +346,7 @@ func (s *Session) unanswered(said []byte) error {
 	}
 }
 
-// lastWords is how long a program that ends may take until its end is known.
+// lastWords is how long to wait for the exit of a program that is about to end.
 const lastWords = time.Second
 
 // readHello reads the response to the first request, in either era.
@@ -381,8 +382,8 @@ func describe(e []byte) string {
 	return fmt.Sprintf("%d %s", jsonrpc.Code(e), transport.Clip([]byte(jsontext.Text(jsontext.Member(e, "message")))))
 }
 
-// Call calls a tool and returns the answer as it came. arguments is a JSON object or empty. Errors
-// are of type [*Error].
+// Call calls a tool and returns the response as received. arguments is a JSON object or empty.
+// Errors are of type [*Error].
 func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (jsonrpc.Message, error) {
 	return s.get(ctx, "tools/call", params{"name": tool}, arguments)
 }
@@ -398,7 +399,7 @@ func (s *Session) Get(ctx context.Context, prompt string, arguments json.RawMess
 	return s.get(ctx, "prompts/get", params{"name": prompt}, arguments)
 }
 
-// Forward sends a request that somebody else made. Its errors are those of [Session.Call].
+// Forward sends a request on behalf of someone else. Its errors are those of [Session.Call].
 func (s *Session) Forward(ctx context.Context, method string, of json.RawMessage) (jsonrpc.Message, error) {
 	given := params{}
 	for name, value := range jsontext.Members(of) {
@@ -452,9 +453,9 @@ func (s *Session) stop() {
 	}
 }
 
-// answers parses raw and returns the response to the request with an id, which is JSON. A
-// server may have spelled the id as the other type. ok is false if there is none; m is then
-// another answer, if there is one.
+// answers parses raw and returns the response to the request with the given id, as JSON. The server
+// may have spelled the id as the other type. If there is no such response, ok is false and m is
+// another response, if raw has one.
 func answers(raw []byte, id string) (m jsonrpc.Message, ok bool) {
 	asked, _ := jsonrpc.ParseID([]byte(id))
 	all, _, _ := jsonrpc.Hear(raw)
@@ -478,8 +479,8 @@ func stray(m jsonrpc.Message, id string) string {
 	return fmt.Sprintf("it answered with id %s, and was asked with id %s", transport.Clip(m.ID.Raw), id)
 }
 
-// reply returns the response to a request from the server, or "" if there is none to send.
-// It answers ping and what the agent has answers to, and rejects everything else.
+// reply returns the response to a request from the server, or "" if none must be sent. It answers
+// ping and the requests that the task has answers for, and rejects all others.
 func (o *options) reply(ctx context.Context, raw []byte) string {
 	m, ok := parseOne(raw)
 	if o.refusal == "" || !ok || !m.IsRequest() {

@@ -176,12 +176,12 @@ func Parse(raw []byte) (messages []Message, batch bool, err error) {
 	return messages, batch, nil
 }
 
-// Hear reads what a server sent: a message or all messages of a batch. An answer belongs to
-// its request by its id, whatever else is wrong with it: Hear also accepts answers that
-// [Parse] rejects, even those that are not JSON, and [Message.Odd] says why. An answer that
-// has neither a result nor an error that can be relied on is returned without both. In a
-// batch with an answer, an element that is no message becomes an answer without an id.
-// Errors are those of [Parse].
+// Hear reads what a server sent: a message or all messages of a batch. Hear is lenient with
+// responses, because a response belongs to its request by its id alone: it also accepts responses
+// that [Parse] rejects, even those that are not JSON, and [Message.Odd] says why. If neither the
+// result nor the error can be relied on, the response is returned without both. In a batch with a
+// response, an element that is not a message becomes a response without an id. Errors are those of
+// [Parse].
 func Hear(raw []byte) (messages []Message, batch bool, err error) {
 	objects, batch, err := Split(raw)
 	if errors.Is(err, ErrNotJSON) {
@@ -216,9 +216,8 @@ func Hear(raw []byte) (messages []Message, batch bool, err error) {
 	return messages, batch, nil
 }
 
-// salvage returns the id of an answer that is not JSON, such as one with NaN, in a message
-// without any other value. The id is zero if raw may be anything else, or has no end: more
-// bytes of it may come.
+// salvage returns a message with only the id of a response that is not valid JSON, such as one with
+// NaN. The id is zero if raw may be anything else, or is incomplete.
 func salvage(raw []byte) Message {
 	m, _ := Read(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")))
 	var end jsontext.Scanner
@@ -228,22 +227,22 @@ func salvage(raw []byte) Message {
 	return Message{Raw: raw, ID: m.ID}
 }
 
-// isAnswer reports whether a message from a server answers a request: it has an id, and a
-// result or an error. A line of a log may have an id too, so an answer without either has at
-// least a key of an answer.
+// isAnswer reports whether a message from a server is a response: it has an id, and a result or an
+// error. A response without either must have another key of the envelope, since a line of a log may
+// have an id too.
 func (m Message) isAnswer() bool {
 	answers := isValue(m.Result) || isValue(m.Error)
 	return m.ID.Key != "" && (answers || m.Method == "" && m.isEnvelope())
 }
 
-// isEnvelope reports whether a message has a key that an answer has and others may lack.
+// isEnvelope reports whether a message has a key that responses have and log lines usually lack.
 func (m Message) isEnvelope() bool { return m.version != nil || m.Result != nil || m.Error != nil }
 
-// isValue reports whether a member is there and not null.
+// isValue reports whether a member is present and not null.
 func isValue(raw []byte) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// answer returns an answer as it counts, with what is wrong with it. Of a result and an
-// error the error counts. What can be read in two ways counts as neither.
+// answer returns a response as it is interpreted, with Odd set. If it has a result and an error,
+// the error counts. Members that can be read in two ways are dropped.
 func (m Message) answer() Message {
 	m.Odd = m.oddity()
 	unclear := m.Repeated || m.Misread != nil || m.Method != ""
@@ -398,12 +397,12 @@ func Answer(id ID, result any) []byte {
 
 // Refuse returns an error response to a request.
 func Refuse(id ID, code int, message string) []byte {
-	failure, _ := jsontext.Marshal(map[string]any{"code": code, "message": message}) // which can be encoded
+	failure, _ := jsontext.Marshal(map[string]any{"code": code, "message": message}) // a map of strings and numbers always marshals
 	return Fail(id, failure)
 }
 
 // Fail returns an error response to a request, with an error that is JSON.
 func Fail(id ID, failure json.RawMessage) []byte {
-	answer, _ := jsontext.Marshal(envelope{Version: "2.0", ID: id.Raw, Error: failure}) // an id that was read can be encoded
+	answer, _ := jsontext.Marshal(envelope{Version: "2.0", ID: id.Raw, Error: failure}) // an id that was parsed always marshals
 	return answer
 }

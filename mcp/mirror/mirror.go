@@ -1,5 +1,5 @@
-// Package mirror tells which arguments of a tool's calls are repeated in headers, and how; 2026-07-28
-// basic/transports/streamable-http, "Custom Headers from Tool Parameters".
+// Package mirror determines which arguments of a tool's calls are repeated in headers, and how;
+// 2026-07-28 basic/transports/streamable-http, "Custom Headers from Tool Parameters".
 package mirror
 
 import (
@@ -31,8 +31,8 @@ type Argument struct {
 	Header string   // with its prefix
 }
 
-// In returns the arguments annotated in a schema, and whether all annotations are valid; clients do not
-// use a tool with others. Only annotations reached through "properties" alone count.
+// In returns the annotated arguments in a schema, and whether all annotations are valid; clients do
+// not use a tool with an invalid one. Only annotations below "properties" count.
 func In(schema []byte) (found []Argument, valid bool) {
 	seen := map[string]bool{}
 	valid = true
@@ -89,7 +89,7 @@ func isPrimitive(kind []byte) bool {
 	return some
 }
 
-// Of returns the argument among those of a call, or nil if it is absent or null.
+// Of returns the argument's value in a call's arguments, or nil if it is absent or null.
 func (a Argument) Of(arguments []byte) []byte {
 	for _, key := range a.Path {
 		arguments = jsontext.Member(arguments, key)
@@ -100,7 +100,7 @@ func (a Argument) Of(arguments []byte) []byte {
 	return arguments
 }
 
-// Value returns the header's value for a call's arguments, and false if there is none.
+// Value returns the header's value for a call's arguments, and false if there is no header.
 func (a Argument) Value(arguments []byte) (string, bool) {
 	argument := a.Of(arguments)
 	switch {
@@ -138,7 +138,7 @@ func safeInteger(number string) (int64, bool) {
 	return int64(f), true
 }
 
-// How a value that plain text cannot represent is written.
+// Delimiters of a value that is encoded because plain text cannot represent it.
 const encodedStart, encodedEnd = "=?base64?", "?="
 
 // Encode returns a header's value for a text.

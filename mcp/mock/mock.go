@@ -1,5 +1,5 @@
-// Package mock plays MCP servers: it speaks MCP in front of the player of a cassette's side. Mock
-// servers, as mcp_mocks of an eval define them, are read into such a side; a call to one that has no
+// Package mock plays MCP servers: it answers MCP requests from one side of a cassette. Mock
+// servers, which mcp_mocks of an eval defines, are converted to such a side; a call without an
 // answer gets a tool error.
 //
 // A mock server is a [process.Process] without a program: it runs in the runner, behind the
@@ -31,14 +31,14 @@ type Server struct {
 	played bool
 }
 
-// Played returns a server that answers what its side in a cassette has answers for: a call is found by
-// tool and arguments, any other request by method and params, and all also by trial, a number, and
-// sender, an [evidence.Sender]. A value is an object with a result or an error.
+// Played returns a server that answers from its side in a cassette. Conditions of entries are on
+// the tool and arguments of a call, on the method and params of other requests, and on trial, a
+// number, and sender, an [evidence.Sender]. A value is an object with a result or an error.
 func Played(name string, side *cassette.Side) *Server {
 	return &Server{Name: name, side: side, played: true}
 }
 
-// CheckSide returns an error unless the side has answers of a server.
+// CheckSide returns an error unless the side has valid answers of a server.
 func CheckSide(side *cassette.Side) error {
 	for i, e := range side.Entries {
 		for _, a := range e.All() {
@@ -50,7 +50,7 @@ func CheckSide(side *cassette.Side) error {
 	return nil
 }
 
-// IsPlayed reports whether the server is of a cassette, and not of mcp_mocks.
+// IsPlayed reports whether the server is from a cassette, not from mcp_mocks.
 func (s *Server) IsPlayed() bool { return s != nil && s.played }
 
 // Tool is a tool of a mock server.
@@ -78,7 +78,7 @@ type Step struct {
 	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000" jsonschema:"milliseconds before the answer; default 0"`
 }
 
-// Compile prepares a server for use. It reports everything that is wrong with it.
+// Compile prepares a server for use. Its error lists all mistakes.
 func (s *Server) Compile() error {
 	var errs []error
 	s.side = &cassette.Side{}
@@ -112,7 +112,7 @@ func (s *Server) Compile() error {
 	return s.side.Compile()
 }
 
-// describe adds the entries with which the server describes itself and its tools.
+// describe adds the entries for initialize and the list of tools.
 func (s *Server) describe() error {
 	tools := []any{}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
@@ -145,7 +145,7 @@ func (s *Server) describe() error {
 
 var errAnswer = errors.New("set return or error, and only one of them")
 
-// entry returns a response of a tool as an entry.
+// entry converts a response of a tool to an entry.
 func (r *Response) entry(tool string) (e cassette.Entry, err error) {
 	if r == nil {
 		return e, errAnswer
@@ -183,7 +183,7 @@ func (r *Response) conditions(to *cassette.Entry) error {
 		switch given, ok := given.(map[string]any); {
 		case !ok:
 			return errors.New("match must be a mapping, the arguments of the call")
-		case len(given) > 0: // else no condition, as in upstream waza
+		case len(given) > 0: // an empty condition matches everything, as in upstream waza
 			to.Match["arguments"] = cassette.Matcher("equals", given)
 		}
 	}
@@ -193,7 +193,7 @@ func (r *Response) conditions(to *cassette.Entry) error {
 		}
 		where := to.Match
 		if where["arguments"] != nil {
-			where = to.Kind // both conditions hold
+			where = to.Kind // combines both conditions
 		}
 		where["arguments"] = cassette.Matcher("json_schema", r.MatchSchema)
 	}
@@ -206,7 +206,7 @@ func (r *Response) conditions(to *cassette.Entry) error {
 	return nil
 }
 
-// answer returns a step as an answer.
+// answer converts a step to an answer.
 func (s *Step) answer() (a cassette.Answer, err error) {
 	if s == nil || (s.Return == nil) == (s.Error == "") {
 		return a, errAnswer
@@ -215,8 +215,8 @@ func (s *Step) answer() (a cassette.Answer, err error) {
 	return cassette.Answer{Value: value, DelayMS: s.DelayMS}, err
 }
 
-// result returns the MCP result of a call: as upstream waza, the value's JSON as text. An object
-// is also structured content.
+// result returns the MCP result of a call. As in upstream waza, it is the value's JSON as text; an
+// object is also structured content.
 func (s *Step) result() map[string]any {
 	if s.Error != "" {
 		return toolError(s.Error)

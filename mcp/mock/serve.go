@@ -23,25 +23,25 @@ import (
 // versions lists the supported protocol versions, the newest last.
 var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
-// Player plays a server: it knows what was given. A trial has its own.
+// Player plays a server in one trial. It remembers which answers were given.
 type Player struct {
 	server  *Server
 	answers *cassette.Player
 	trial   int
 	missed  func(error)
 
-	// Live answers what the cassette has no answer to, in place of a miss; nil for nobody. It returns a
-	// result or an error.
+	// Live answers requests that the cassette has no answer for; nil to report them as missed. It
+	// returns a result or an error.
 	Live func(method string, params json.RawMessage) (result, failure json.RawMessage)
 }
 
-// Play returns a player of the server for a trial. It calls missed with what is said of each request
-// without an answer.
+// Play returns a player of the server for a trial. It calls missed with a message about each
+// request without an answer.
 func (s *Server) Play(trial int, missed func(error)) *Player {
 	return &Player{server: s, answers: s.side.Play(), trial: trial, missed: missed}
 }
 
-// Start starts a session with the server, of the agent or another.
+// Start starts a session with the server, for the agent or another sender.
 func (p *Player) Start(by evidence.Sender) process.Process {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
@@ -96,7 +96,7 @@ func (p *session) serve(out *io.PipeWriter) {
 			delayed.Go(func() {
 				select {
 				case <-time.After(delay):
-					_, _ = out.Write(append(answer, '\n')) // or nobody reads any more
+					_, _ = out.Write(append(answer, '\n')) // fails if nobody reads any more
 				case <-p.ended:
 				}
 			})
@@ -111,8 +111,8 @@ func (p *session) serve(out *io.PipeWriter) {
 	}
 }
 
-// handle returns the response to one message, or nil if it needs none, and how long to wait
-// with it; or a function that asks for the response.
+// handle returns the response to one message, or nil if it needs none, and the delay before sending
+// it; or a function that gets the response.
 func (p *Player) handle(by evidence.Sender, line []byte) (answer []byte, delay time.Duration, ask func() []byte) {
 	r, err := jsonrpc.ReadOne(line)
 	if err != nil || !r.IsRequest() {
@@ -137,7 +137,7 @@ func (p *Player) handle(by evidence.Sender, line []byte) (answer []byte, delay t
 		}
 	}
 	if miss != nil {
-		delete(asked, "trial") // which nobody asked for
+		delete(asked, "trial") // trial is not part of the request
 		delete(asked, "sender")
 		if asked["tool"] != nil {
 			delete(asked, "method")
@@ -154,8 +154,8 @@ func (p *Player) handle(by evidence.Sender, line []byte) (answer []byte, delay t
 	return jsonrpc.Answer(r.ID, json.RawMessage(result)), given.Delay, nil
 }
 
-// File returns what a grader sees of a file of the server, a result of type [evidence.FileAnswer]. Its
-// member of a request is file.
+// File returns the answer to a grader's request for a file of the server, as an
+// [evidence.FileAnswer]. Conditions use the member file.
 func (p *Player) File(path string, content bool) (json.RawMessage, error) {
 	given, miss := p.answers.Ask("", map[string]any{"file": path, "content": content, "trial": json.Number(strconv.Itoa(p.trial)), "sender": string(evidence.SenderRunner)})
 	if miss != nil {
@@ -165,7 +165,7 @@ func (p *Player) File(path string, content bool) (json.RawMessage, error) {
 	return jsontext.Member(given.Value, "result"), nil
 }
 
-// Methods that are not answered as they are asked.
+// Methods with special handling.
 const (
 	methodPing       = "ping"
 	methodInitialize = "initialize"
@@ -174,8 +174,9 @@ const (
 	methodCall       = "tools/call"
 )
 
-// Request returns the members of a request that conditions of a server's entries are on: of a call the
-// tool and its arguments, of others the parameters, without what clients add to any request.
+// Request returns the members of a request that conditions of a server's entries refer to: the tool
+// and arguments of a call, and the method and parameters of other requests, without members that
+// clients add to every request.
 func Request(method string, params json.RawMessage) map[string]any {
 	asked := map[string]any{"method": method}
 	given, _ := jsontext.Parse(params)
@@ -197,8 +198,9 @@ func Request(method string, params json.RawMessage) map[string]any {
 	return asked
 }
 
-// negotiated returns the result of initialize for a client that asks for a version: that one if the
-// server had it, by what it answered once.
+// negotiated returns the recorded result of initialize for a client that requests a version. If
+// that is a known version older than the recorded one, the result has it, since servers support
+// older versions too.
 func negotiated(result json.RawMessage, version string) json.RawMessage {
 	had := jsontext.Word(jsontext.Member(result, "protocolVersion"))
 	if version >= had || !slices.Contains(versions, version) {
@@ -216,7 +218,8 @@ func negotiated(result json.RawMessage, version string) json.RawMessage {
 	return changed
 }
 
-// refuses returns the response to a request that a server of mcp_mocks does not know, or nil.
+// refuses returns the error response to a request that a server of mcp_mocks does not support, or
+// nil.
 func (s *Server) refuses(r jsonrpc.Message, asked map[string]any) []byte {
 	name, _ := asked["tool"].(string)
 	_, isObject := asked["arguments"].(map[string]any)
@@ -249,8 +252,8 @@ func (p *Player) unanswered(r jsonrpc.Message, asked map[string]any, miss *casse
 	return jsonrpc.Refuse(r.ID, jsonrpc.InternalError, miss.Error())
 }
 
-// listsMore reports whether a method requests a list other than that of the tools, which waza itself requests.
-// Whether an agent comes to request one before it ends is a matter of time.
+// listsMore reports whether a method requests a list other than that of tools, which waza itself
+// requests. Whether an agent requests one before it ends depends on timing.
 func listsMore(method string) bool {
 	return slices.ContainsFunc(catalog.Kinds(), func(k catalog.Kind) bool {
 		lists, _ := k.Request()

@@ -1,6 +1,6 @@
-// Package proxy implements the MCP proxy between an agent and its servers. The agent, like the
-// runner for its own sessions, connects over streamable HTTP; servers are reached over stdio or HTTP. The proxy forwards
-// the bytes that it receives, records every message, and parses only copies of them.
+// Package proxy implements the MCP proxy between an agent and its servers. Agents, and the runner
+// in its own sessions, connect over streamable HTTP; servers are reached over stdio or HTTP. The
+// proxy forwards the bytes that it receives, records every message, and parses only copies of them.
 //
 // Both sides are hostile. The agent may send anything over HTTP, and a server may write
 // anything to its stdout or into a response. [Limits] bounds the memory, processes,
@@ -24,8 +24,8 @@
 // asks for that ([Server.Inject]). It then records both the message from the server and the
 // one sent to the agent.
 //
-// It also makes the faults that an eval asks for of the agent's calls ([Server.Fault]), in one way for all
-// transports.
+// It also applies the faults that an eval requests for the agent's calls ([Server.Fault]), in the
+// same way for all transports.
 //
 // It records events of these kinds ([evidence.Event]):
 //
@@ -66,9 +66,9 @@
 //     from the agent. httpSessions tracks the unanswered requests of each httpSession.
 //
 // Each server has a second handler for the runner's own sessions ([Proxy.Own]): the same, without
-// hidden tools, injections and the agent's limits. After [Proxy.Release] the runner goes on with the
+// hidden tools, injections and the agent's limits. After [Proxy.Release] the runner continues the
 // agent's last conversation with a process ([Proxy.Attach]).
 //
-// Both kinds of handlers read an HTTP request into an inbound and its messages into an envelope, and count
-// traffic against the server's allowance.
+// Both kinds of handlers read an HTTP request into an inbound and its messages into an envelope,
+// and count traffic against the server's allowance.
 package proxy

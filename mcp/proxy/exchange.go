@@ -21,8 +21,8 @@ const (
 	codeInternal       = -32603
 	codeNoMethod       = -32601
 	codeHeaderMismatch = -32020 // 2026-07-28 basic/index
-	codeCapability     = -32021 // also
-	codeVersion        = -32022 // also
+	codeCapability     = -32021 // 2026-07-28 basic/index
+	codeVersion        = -32022 // 2026-07-28 basic/index
 	codeTransport      = -32000
 	codeTimeout        = -32001
 	codeBudget         = -32003
@@ -35,7 +35,7 @@ type inbound struct {
 	env     envelope
 	peer    evidence.Peer
 	accepts accepts
-	fault   *fault // of the call that it is; nil for none
+	fault   *fault // the fault of the call; nil for none
 }
 
 // exchange holds the requests of one POST and the stream of their answers.
@@ -54,7 +54,7 @@ type exchange struct {
 	detached bool                  // messages go to the replay buffer until the stream is resumed; guarded by the stdioSession's mu
 	left     bool                  // the response to the POST is over; guarded by the stdioSession's mu
 
-	abandoned bool // the agent disconnected before the end; guarded by the stdioSession's mu
+	abandoned bool // the agent disconnected early; guarded by the stdioSession's mu
 
 	limit time.Duration // of the timer; set once
 	timer *time.Timer   // guarded by the stdioSession's mu
@@ -68,13 +68,13 @@ func newExchange(s *stdioSession, in inbound) *exchange {
 		asked:       in.env.of(request),
 		open:        map[string]jsonrpc.ID{},
 	}
-	if in.fault.hides() { // all that the agent gets, which must not resume the stream either
+	if in.fault.hides() { // the agent gets only this, and must not get the rest by resuming the stream
 		ex.replay, ex.streams = nil, false
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
 		ex.asked[i].injects, ex.asked[i].fault = s.bridge.injectionsFor(m), in.fault
-		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is disconnected
+		ex.asked[i].name, ex.asked[i].version = "", "" // may be long, and the exchange is kept while the agent is disconnected
 		ex.open[m.id.Key] = m.id
 		ex.held += messageCost + 2*idCost(m.id.Key) + idCost(m.token.Key)
 		ex.endless = ex.endless || s.isShared() && m.method == methodListen

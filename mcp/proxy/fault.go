@@ -21,29 +21,29 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// fault is a fault that is made of one call of the agent. A nil one is none.
+// fault is a fault in one call of the agent. A nil fault has no effect.
 //
-// Some faults stand in place of the server. Of the others that hide the answer, the record has it as
-// only the server saw it, and then what the agent got in its place.
+// Some faults keep the call from the server. Others hide the server's answer from the agent; the
+// record then has the answer as seen only by the server, followed by what the agent got instead.
 type fault struct {
 	*cassette.Fault
 	conversation
 	id        jsonrpc.ID // of the call
-	stateless bool       // of a protocol revision without sessions
+	stateless bool       // the protocol revision has no sessions
 	made      time.Time
 
-	got   atomic.Pointer[hidden] // the server's answer, once there is one, if the agent does not get it so
-	ended atomic.Bool            // the response to the call has ended: an answer that comes later, on another stream, is as it is
+	got   atomic.Pointer[hidden] // the server's answer if it is hidden from the agent; nil before it arrives
+	ended atomic.Bool            // the response to the call has ended; a later answer on another stream is not changed
 }
 
-// hidden is an answer as the agent would have got it.
+// hidden is the answer that the agent would have got without the fault.
 type hidden struct {
 	raw      []byte
 	injected []int
 }
 
-// faultOf returns the fault to make of a message of the agent, and records that as an event. Calls
-// in a batch have none.
+// faultOf returns the fault for a message of the agent, and records it as an event. Calls in a
+// batch get none.
 func faultOf(in inbound, c conversation, stateless bool) *fault {
 	s := c.server
 	if s.Fault == nil || in.env.batch || len(in.env.messages) != 1 {
@@ -71,10 +71,10 @@ func (f *fault) name() evidence.FaultKind {
 	return f.Kind
 }
 
-// refuses reports whether the server does not get the call.
+// refuses reports whether the call is kept from the server.
 func (f *fault) refuses() bool { return !f.name().ReachesServer() }
 
-// hides reports whether the agent does not get the server's answer as it is.
+// hides reports whether the server's answer is hidden from the agent or changed.
 func (f *fault) hides() bool {
 	switch f.name() {
 	case evidence.FaultDrop, evidence.FaultTruncate, evidence.FaultInvalid, evidence.FaultWrongID, evidence.FaultLate, evidence.FaultChanged:
@@ -83,12 +83,12 @@ func (f *fault) hides() bool {
 	return false
 }
 
-// answered keeps an answer that the agent does not get as it is.
+// answered keeps a hidden answer of the server.
 func (f *fault) answered(raw []byte, injected []int) {
 	f.got.Store(&hidden{bytes.Clone(raw), injected})
 }
 
-// refuse answers a call in the server's place. kill ends the server's process.
+// refuse answers a call in place of the server. kill ends the server's process.
 func (f *fault) refuse(w http.ResponseWriter, in inbound, kill func(context.Context)) {
 	s, why := f.server, evidence.SyntheticFault
 	raw := errorResponse(f.id.Raw, codeInternal, cmp.Or(f.Message, "Internal error"))
@@ -112,15 +112,15 @@ func (f *fault) toolError() []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{%s"content":[{"type":"text","text":%s}],"isError":true}}`, f.id.Raw, kind, text)
 }
 
-// keepBack waits if the call is to reach the server later.
+// keepBack delays a call that is to reach the server later.
 func (f *fault) keepBack(ctx context.Context) {
 	if f.name() == evidence.FaultDelay {
 		_ = retry.Sleep(ctx, f.Delay(cassette.DefaultDelay))
 	}
 }
 
-// begin returns what the answer to the call is written to. over is called when it has been answered,
-// and may end the connection.
+// begin returns the writer for the response to the call. over must be called when the call has been
+// answered, and may end the connection.
 func (f *fault) begin(w http.ResponseWriter, in inbound) (_ http.ResponseWriter, over func()) {
 	if f == nil {
 		return w, func() {}
@@ -129,8 +129,8 @@ func (f *fault) begin(w http.ResponseWriter, in inbound) (_ http.ResponseWriter,
 	return out, out.over
 }
 
-// faultyWriter is the response to a call with a fault. It takes everything from the server's answer on,
-// and over sends the agent something else.
+// faultyWriter is the response to a call with a fault. It discards everything from the server's
+// answer on; then over sends the agent something else.
 type faultyWriter struct {
 	http.ResponseWriter
 	fault *fault
@@ -138,7 +138,7 @@ type faultyWriter struct {
 	begun bool // the headers are sent
 }
 
-// takes reports whether what is written is not sent.
+// takes reports whether written bytes are discarded.
 func (w *faultyWriter) takes() bool { return w.fault.hides() && w.fault.got.Load() != nil }
 
 // Unwrap is for [http.ResponseController].
@@ -155,7 +155,7 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 	switch {
 	case w.takes():
 		return len(p), nil
-	case w.fault.Kind == evidence.FaultSlow && len(p) > 0 && p[0] != ':': // which begins a comment
+	case w.fault.Kind == evidence.FaultSlow && len(p) > 0 && p[0] != ':': // a colon begins a comment
 		return w.slowly(p)
 	}
 	w.begun = true
@@ -170,7 +170,7 @@ func (w *faultyWriter) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// pieces is in how many pieces a slow answer comes.
+// pieces is the number of pieces in which a slow answer is sent.
 const pieces = 20
 
 func (w *faultyWriter) slowly(p []byte) (n int, err error) {
@@ -191,7 +191,7 @@ func (w *faultyWriter) slowly(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// over sends what the agent gets in place of the server's answer.
+// over sends the agent the replacement of the server's answer.
 func (w *faultyWriter) over() {
 	f := w.fault
 	f.ended.Store(true)
@@ -239,7 +239,7 @@ func (f *fault) lost(why string) {
 	f.toAgent(evidence.Frame{Raw: errorResponse(f.id.Raw, codeTransport, why), Synthetic: evidence.SyntheticTransport})
 }
 
-// sendLate waits until the time of the call is over, and then answers as if the server had not.
+// sendLate waits until the call has timed out, and then answers as if the server had not.
 func (w *faultyWriter) sendLate() {
 	f, s := w.fault, w.fault.server
 	limit := f.Delay(s.Timeout)
@@ -262,7 +262,7 @@ func (w *faultyWriter) streams() bool {
 	return w.begun && strings.HasPrefix(w.Header().Get("Content-Type"), sse.ContentType)
 }
 
-// send answers with messages: as events if there are several or the response is a stream.
+// send answers with messages, as events if there are several or the response is a stream.
 func (w *faultyWriter) send(messages ...[]byte) {
 	s := w.fault.server
 	switch {
@@ -293,11 +293,11 @@ func (w *faultyWriter) sendHalf(raw []byte) {
 		out.Header().Set("Content-Type", "application/json")
 		out.Header().Set("Content-Length", strconv.Itoa(len(raw)))
 	}
-	_, _ = out.Write(raw[:len(raw)/2]) // an agent that left needs none
+	_, _ = out.Write(raw[:len(raw)/2]) // fails if the agent has left
 	_ = http.NewResponseController(out).Flush()
 }
 
-// otherID returns an answer with an id that no request has.
+// otherID returns an answer with an id that belongs to no request.
 func otherID(raw []byte, id jsonrpc.ID) []byte {
 	other := []byte(`"another"`)
 	if n, err := strconv.ParseInt(string(id.Raw), 10, 64); err == nil && n < maxID {

@@ -11,10 +11,10 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// Own returns a server as the runner's own sessions reach it: over streamable HTTP, in this process,
-// whatever its transport is. Frames have the sender runner. Nothing is hidden or injected, and the
-// agent's limits do not count. Where a request cannot be answered, the transport returns the error
-// that the proxy has, not a response.
+// Own returns a server for the runner's own sessions, which reach it over streamable HTTP within
+// this process, whatever the server's transport. Frames have the sender runner. Hidden tools,
+// injections and the agent's limits do not apply. If a request cannot be answered, the transport
+// returns the proxy's error, not a response.
 func (p *Proxy) Own(name string) transport.Server {
 	s := p.own[name]
 	server := s.Server.Server
@@ -43,15 +43,15 @@ func running(s *server) *transport.Program {
 	return nil
 }
 
-// Conversation is a conversation of the agent with a process, which the runner goes on with.
+// Conversation is a conversation of the agent with a process that the runner continues.
 type Conversation struct {
-	Session string // empty without sessions of the protocol
+	Session string // empty if the protocol revision has no sessions
 	Version string // negotiated by initialize
-	LastID  int64  // the largest id of its requests that is an integer, or 0
+	LastID  int64  // the largest integer id of its requests, or 0
 }
 
-// Attach makes the agent's last conversation with a server on stdio one of the runner, which begins
-// where the agent stopped. It returns false if there is none. It must be called after
+// Attach makes the agent's last conversation with a server on stdio one of the runner, which
+// continues where the agent stopped. It returns false if there is none. It must be called after
 // [Proxy.Release], for a server with Keep.
 func (p *Proxy) Attach(name string) (c Conversation, ok bool) {
 	to, ok := p.own[name].handler.(*bridge)
@@ -159,7 +159,7 @@ func (w *ownResponse) SetReadDeadline(time.Time) error  { return nil }
 func (w *ownResponse) SetWriteDeadline(time.Time) error { return nil }
 
 // fails ends a response to the runner with an error, unless it has begun. It reports whether the
-// response is one.
+// response is to the runner.
 func fails(w http.ResponseWriter, err error) bool {
 	own, ok := w.(*ownResponse)
 	if !ok || err == nil {

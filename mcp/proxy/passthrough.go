@@ -242,8 +242,8 @@ func (x *proxiedRequest) passMessages(response *http.Response) {
 	}
 }
 
-// recordPart records a message of a body like recordBody. White space alone, which has no
-// message, only counts.
+// recordPart records a message of a body like recordBody. White space without a message is counted
+// but not recorded.
 func (x *proxiedRequest) recordPart(message []byte, size, status int) ([]byte, error) {
 	if message == nil {
 		if !x.allowed.fromServer.take(0, int64(size)) {
@@ -257,7 +257,7 @@ func (x *proxiedRequest) recordPart(message []byte, size, status int) ([]byte, e
 // passBody forwards a response whose body has been read completely.
 func (x *proxiedRequest) passBody(response *http.Response, body *bounded.Buffer) {
 	expired := response.StatusCode == http.StatusNotFound && x.session.id != ""
-	if expired { // whatever the body says
+	if expired { // regardless of the body
 		x.recordUnanswered(evidence.SyntheticExpired, codeTransport, httpText(response.StatusCode, body.Bytes))
 	}
 	raw, err := x.recordBody(body.Bytes, response.StatusCode)
@@ -308,7 +308,7 @@ func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 			injects[m.id.Key] = a.injects
 		}
 		if slices.Contains(x.waiting, a) {
-			made = x.inbound.fault // of the only message that it is
+			made = x.inbound.fault // the body is a single message
 		}
 	}
 	return x.change(raw, env.batch, answers{

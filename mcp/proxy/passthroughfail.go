@@ -39,7 +39,7 @@ func (x *proxiedRequest) fail(err error) {
 		x.abandon()
 	}
 	status, code, why := x.classify(cause)
-	text := cause.Error() // what the runner tries until a server has started is no event
+	text := cause.Error() // the runner's attempts before a server has started are not events
 	if !x.isOwn() {
 		text = x.describe(cause)
 	}

@@ -97,7 +97,7 @@ func (s *source) discard() {
 
 // recordEvent records the message in an event, and returns the event for the agent.
 func (x *proxiedRequest) recordEvent(e transport.Event) []byte {
-	if x.inbound.fault.hides() && e.HasID { // with an id, the agent could get later what it must not
+	if x.inbound.fault.hides() && e.HasID { // with an id, the agent could resume the stream and get the hidden answer
 		var plain bytes.Buffer
 		if len(e.Data) > 0 {
 			_, _ = sse.Message{Type: string(e.Type), Data: e.Data}.WriteTo(&plain) // it never fails

@@ -45,7 +45,7 @@ type Server struct {
 	Host   string      // host name; default Name
 	Tools  []string    // tools visible to the agent; nil for all
 	Inject []Injection // added to results sent to the agent
-	// Fault returns the fault to make of the agent's next call, by its parameters, or nil. It may be nil.
+	// Fault returns the fault for the agent's next call, given its parameters, or nil. May be nil.
 	Fault func(params json.RawMessage) *cassette.Fault
 	// Keep keeps the newest process of a server on stdio after [Proxy.Release], for the runner.
 	Keep bool
@@ -77,11 +77,11 @@ type Proxy struct {
 	runner part
 }
 
-// part is what the proxy does for the agent, or for the runner.
+// part is the part of the proxy that serves the agent, or the one that serves the runner.
 type part struct {
 	serving context.Context // ends when the part is closed
 	shut    context.CancelFunc
-	drained chan struct{} // closed when, after that, all processes have ended
+	drained chan struct{} // closed when the part is closed and all processes have ended
 	done    chan struct{} // closed when all handlers have returned too
 	once    sync.Once
 
@@ -151,9 +151,10 @@ func (t *part) forget(s *stdioSession) {
 	delete(t.sessions, s)
 }
 
-// Release ends what the proxy does for the agent: requests in flight are answered with an error, and
-// every process is ended, except the newest of each server with Keep. It returns when all
-// others have ended and been recorded; if ctx ends first, it kills them and returns ctx's error.
+// Release ends the part of the proxy that serves the agent: it answers requests in flight with an
+// error, and ends every process except the newest of each server with Keep. It returns when all
+// others have ended and been recorded. If ctx ends first, Release kills them and returns ctx's
+// error.
 func (p *Proxy) Release(ctx context.Context) error {
 	for _, s := range p.servers {
 		if b, ok := s.handler.(*bridge); ok {

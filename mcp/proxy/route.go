@@ -47,9 +47,9 @@ func (s *stdioSession) receive(line []byte) error {
 	return nil
 }
 
-// claim gives answers without the id of a request the id of the one that they can only
-// belong to: that with an id of the other type spelled the same, or for an error without an
-// id the only one in flight. It returns the ids of those that errors without an id end.
+// claim assigns request ids to answers that lack one: to an answer whose id is spelled as the other
+// type, that of the matching request, and to an error without an id, that of the only request in
+// flight. It returns the ids of requests that errors without an id end.
 func (s *stdioSession) claim(env envelope) (ended []jsonrpc.ID) {
 	for i := range env.messages {
 		m := &env.messages[i]

@@ -65,7 +65,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// conversation records what is said in one conversation with a server.
+// conversation records the messages of one conversation with a server.
 type conversation struct {
 	server *server
 	conn   string
@@ -100,7 +100,7 @@ type refusal struct {
 	status int // HTTP
 	code   int // JSON-RPC
 	text   string
-	err    error // the reason, for the runner; nil if text is all of it
+	err    error // reason for the runner; nil if text says it all
 }
 
 // receive reads a request's body, parses it, counts it and forwards its messages. If the body

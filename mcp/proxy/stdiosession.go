@@ -42,7 +42,7 @@ type stdioSession struct {
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
 	over    bool                 // the process has ended; guarded by mu
 	spoke   bool                 // the server has sent a message; guarded by mu
-	lastID  int64                // the largest id of the client's requests that is an integer; guarded by mu
+	lastID  int64                // the largest integer id of the client's requests; guarded by mu
 	freed   bool                 // free was called; guarded by mu
 	killed  bool                 // by a fault; guarded by mu
 
@@ -176,10 +176,10 @@ func (s *stdioSession) begin(ex *exchange, in inbound) {
 	}
 }
 
-// maxID is an id that no client reaches by counting. The runner goes on after ids below it.
+// maxID is an id that no client reaches by counting. The runner continues after smaller ids.
 const maxID = 1 << 52
 
-// free ends what the agent has of a process that is kept for the runner.
+// free releases the agent's state of a process that is kept for the runner.
 func (s *stdioSession) free() {
 	s.bridge.part.forget(s)
 	s.bridge.proxy.runner.adopt(s)
@@ -212,7 +212,7 @@ func (s *stdioSession) kill(ctx context.Context) {
 		b.last = nil
 	}
 	b.mu.Unlock()
-	s.lines.Stop() // so that its end is our doing
+	s.lines.Stop() // marks the exit as requested
 	s.lines.Kill()
 	select {
 	case <-s.lines.Gone():
@@ -226,8 +226,9 @@ func (s *stdioSession) isReleased() bool {
 	return s.freed
 }
 
-// limit returns the time limit of a request: that for the start of a process if it opens the
-// session, and the larger one for a request to a shared process that has said nothing yet.
+// limit returns the time limit of a request. A request that opens a session also starts a process,
+// and gets the limit for that; a request to a shared process that has sent nothing yet gets the
+// larger of both.
 func (s *stdioSession) limit(in inbound) time.Duration {
 	switch {
 	case !s.isShared() && in.env.isInitialize():

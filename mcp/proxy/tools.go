@@ -140,12 +140,12 @@ func (f toolFilter) hiddenElements(raw, tools []byte) (gone []edit) {
 		here := spanOf(raw, tool)
 		shown := !f.hides(tool)
 		switch last := len(gone) - 1; {
-		case shown && any && !kept: // the range of the previous ones extends to here
+		case shown && any && !kept: // the range of the preceding elements extends to here
 			gone[last].to = here.from
 		case shown:
 		case !any:
 			gone = append(gone, here)
-		case kept && (last < 0 || gone[last].to != before.to): // from the end of the previous one
+		case kept && (last < 0 || gone[last].to != before.to): // the range starts at the end of the preceding element
 			gone = append(gone, edit{from: before.to, to: here.to})
 		default:
 			gone[last].to = here.to

@@ -27,10 +27,9 @@ func IsContentType(header string) bool {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// Scanner splits a stream into parts: an event including the blank line that ends it, a
-// comment outside of an event, a single blank line, a late line feed, or the byte order mark that may start a
-// stream. Concatenated, the parts are the stream. The zero value is at the start of a
-// stream.
+// Scanner splits a stream into parts: an event including the blank line that ends it, a comment
+// outside of an event, a single blank line, a late line feed, or the byte order mark that may start
+// a stream. Concatenated, the parts are the stream. The zero value is at the start of a stream.
 type Scanner struct {
 	mark      int  // bytes of the byte order mark so far
 	begun     bool // past a possible mark
@@ -55,7 +54,7 @@ func (s *Scanner) Scan(chunk []byte) (n int, whole bool) {
 			s.afterCR = false
 			if chunk[n] == '\n' {
 				n++
-				if !s.inEvent { // the event has been read already, and its line end must not wait for another
+				if !s.inEvent { // the event has been read, and must not wait for the rest of its line end
 					return n, true
 				}
 				continue

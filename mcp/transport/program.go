@@ -80,12 +80,12 @@ func (e Ending) Data() map[string]any {
 type Program struct {
 	output *bounded.Ends
 	noise  *bounded.Ends // nil if its stdout carries no messages
-	gone   chan struct{} // closed once it has ended and this was reported
+	gone   chan struct{} // closed once the process has ended and that was reported
 	end    Ending        // set before gone is closed
 }
 
-// Output returns the beginning and the end of the program's output: its stderr, and its
-// stdout if that carries no messages.
+// Output returns the beginning and the end of the program's output: its stderr, and also its stdout
+// if that does not carry messages.
 func (p *Program) Output() string {
 	if p == nil {
 		return ""
@@ -93,7 +93,7 @@ func (p *Program) Output() string {
 	return p.output.String()
 }
 
-// Noise returns the beginning and the end of what the program wrote to stdout that is no message.
+// Noise returns the beginning and the end of what the program wrote to stdout besides messages.
 func (p *Program) Noise() string {
 	if p == nil || p.noise == nil {
 		return ""
@@ -104,7 +104,7 @@ func (p *Program) Noise() string {
 // AddNoise adds a line to [Program.Noise].
 func (p *Program) AddNoise(line []byte) { _, _ = p.noise.Write(append(bytes.Clone(line), '\n')) }
 
-// Gone returns a channel that is closed when the program has ended and this was reported.
+// Gone returns a channel that is closed once the program has ended and that was reported.
 func (p *Program) Gone() <-chan struct{} {
 	if p == nil {
 		return nil

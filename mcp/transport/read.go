@@ -69,10 +69,10 @@ func (r *partReader) next() (*bounded.Buffer, error) {
 // MessageReader reads a sequence of messages.
 type MessageReader struct{ parts partReader }
 
-// NewMessageReader returns a reader of JSON values, each an object or array of up to max
-// bytes with preceding white space, and with as much of the line end after it as has arrived
-// with it. The rest of that and other white space is read on its own when it arrives, except
-// before the first value: whoever reads lines waits for it.
+// NewMessageReader returns a reader of JSON values. Each is an object or array of up to max bytes,
+// with the preceding white space and the part of the following line end that has arrived with it.
+// The rest of the line end and other white space is read separately when it arrives, but not before
+// the first value, since readers of lines wait for one.
 func NewMessageReader(r io.Reader, max int64, memory *bounded.Budget) *MessageReader {
 	s := messageScanner{first: true}
 	return &MessageReader{newPartReader(r, max+2, memory, s.scan)} // + CR LF

@@ -1,12 +1,12 @@
-// Package transport connects to MCP servers: programs on stdio, and servers on streamable
-// HTTP or on the HTTP+SSE transport of 2024-11-05. It reads their output message by message
-// within fixed limits.
+// Package transport connects to MCP servers: programs on stdio, and servers on streamable HTTP or
+// on the HTTP+SSE transport of 2024-11-05. It reads their output message by message within fixed
+// limits.
 //
-// Servers are hostile. A [Lines] or a reader of this package holds one message of limited
-// size at a time, accounted for in a shared budget.
+// Servers are hostile. A [Lines] or a reader of this package holds one message of limited size at a
+// time, accounted for in a shared budget.
 //
-// The package knows no methods and no sessions: package proxy uses it for all sessions, and package
-// client is the other end of those of the runner and the built-in agents.
+// The package knows no methods and no sessions. Package proxy uses it for all sessions; package
+// client is the client in the sessions of the runner and of the built-in agents.
 package transport
 
 import (
@@ -46,7 +46,7 @@ type Server struct {
 	Name     string    // as the agent knows it
 	Launch   Launcher  // starts a process that communicates over stdio
 	Upstream *Upstream // endpoint of a server that speaks HTTP; replaces Launch
-	Played   bool      // its answers are not its own, but those of a cassette or of mcp_mocks
+	Played   bool      // answered from a cassette or mcp_mocks, not by the server itself
 	Stderr   io.Writer // receives the stderr of all its processes; nil discards it
 
 	// Start limits one Launch, and the time to open one of the runner's own sessions;

@@ -36,8 +36,8 @@ type Upstream struct {
 	Running func() *Program
 }
 
-// Barred is an error of a Transport that never connects to the server, however often it is
-// tried.
+// Barred is an error of a Transport that will never connect to the server, so that retrying is
+// useless.
 type Barred struct{ Err error }
 
 func (b *Barred) Error() string { return b.Err.Error() }
@@ -92,7 +92,7 @@ func setBody(r *http.Request, body []byte) {
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.Body, _ = open()
-	r.GetBody, r.ContentLength = open, int64(len(body)) // net/http retries a request that it could not send
+	r.GetBody, r.ContentLength = open, int64(len(body)) // lets net/http retry a request that it could not send
 }
 
 // authorize sets the headers of u on a request and removes the agent's credentials.
