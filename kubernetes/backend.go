@@ -1,8 +1,8 @@
-// Package kubernetes runs trials on a Kubernetes cluster: each container of a trial is a pod of
-// its own, whose process 1 is the guest, reached by one attachment.
+// Package kubernetes runs trials on a Kubernetes cluster: each container of a trial is a pod of its
+// own. Process 1 of a pod is the guest, which the runner reaches through one attachment.
 //
-// Pods have no network: the namespace's one policy denies everything, and the runner carries
-// what agent and servers say. The package installs nothing in the cluster.
+// Pods have no network: the namespace's only policy denies all traffic, and the runner carries what
+// agent and servers exchange. The package installs nothing in the cluster.
 package kubernetes
 
 import (
@@ -35,8 +35,8 @@ import (
 )
 
 const (
-	// runsAtOnce is how many blocks of users there are for runs: so many that runs at once seldom
-	// share one, and their certificates do not find each other's pods.
+	// runsAtOnce is the number of blocks of users for runs. It is so large that concurrent runs seldom
+	// share a block, and their certificates do not find each other's pods.
 	runsAtOnce = 1 << 20
 
 	mergePatch = types.MergePatchType
@@ -44,19 +44,19 @@ const (
 
 // Options configures how a run uses the cluster.
 type Options struct {
-	Run string // the run's id: a name that no other run has
-	// Resume means that a run of this id has died, and is resumed. Open fails with
-	// sandbox.ErrAlive if it has not.
+	Run string // unique id of the run
+	// Resume means that an interrupted run with this id is resumed. Open fails with sandbox.ErrAlive
+	// if it is still running.
 	Resume bool
 	Config kube.Settings
 	Images guests.Images
 	// AllowWeak names the attacks that may get out of pods.
 	AllowWeak []string
-	Say       func(string) // is called with what a person should know; nil for nobody
+	Say       func(string) // prints a message to the user; may be nil
 }
 
-// Backend runs sandboxes on a cluster. It implements sandbox.Backend, and those of the optional
-// interfaces that a cluster can.
+// Backend runs sandboxes on a cluster. It implements sandbox.Backend and optional interfaces of
+// backends.
 type Backend struct {
 	run       string
 	config    kube.Settings
@@ -72,11 +72,11 @@ type Backend struct {
 	queue     *queue
 	room      *room
 	users     guests.Pool
-	count     atomic.Int64 // of pods' names
-	// sharesUsers is why pods are not given user namespaces; nil while they are.
+	count     atomic.Int64 // number of pods created, for their names
+	// sharesUsers is why pods get no user namespaces; nil while they do.
 	sharesUsers atomic.Pointer[string]
 	givesUsers  atomic.Bool  // some pod has a user namespace
-	askedEvents atomic.Int64 // when events were last asked for, in nanoseconds
+	askedEvents atomic.Int64 // when events were last requested, in nanoseconds
 
 	mu   sync.Mutex
 	live map[*trialSandbox]bool // guarded by mu
@@ -91,8 +91,8 @@ var _ interface {
 	sandbox.HostProber
 } = (*Backend)(nil)
 
-// connect reads the client's configuration as kubectl does, or that of the pod we run in, and
-// returns the namespace too.
+// connect reads the client's configuration as kubectl does, or that of the pod that this process
+// runs in. It also returns the namespace of trials.
 func connect(c kube.Settings) (*rest.Config, kubernetes.Interface, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
@@ -108,7 +108,7 @@ func connect(c kube.Settings) (*rest.Config, kubernetes.Interface, string, error
 // nameOf returns the name of the namespace of trials.
 func nameOf(c kube.Settings) string { return cmp.Or(c.Namespace, "waza") }
 
-// ErrNotConfigured is the error where nothing says which cluster is meant.
+// ErrNotConfigured means that no configuration names a cluster.
 var ErrNotConfigured = errors.New("no cluster is configured")
 
 // Open connects to the cluster and takes what a run needs: its lease, and the watches.
@@ -153,15 +153,15 @@ func (b *Backend) connect(ctx context.Context, o Options) error {
 	return nil
 }
 
-// usersFor returns the users of a run's block. Another run may have the same block, on the same
-// node: no object of the cluster's is taken for it.
+// usersFor returns the users of a run's block. Another run may have the same block, even on the
+// same node, since no object in the cluster reserves it.
 func usersFor(run string, first int) guests.Pool {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(run))
 	return guests.NewUserPool(first + int(hash.Sum32()%runsAtOnce)*guests.MaxContainers)
 }
 
-// Close gives back what belongs to the whole run. It may be called twice.
+// Close releases what belongs to the whole run. It may be called more than once.
 func (b *Backend) Close(ctx context.Context) error {
 	b.closeOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
@@ -176,8 +176,8 @@ func (b *Backend) Close(ctx context.Context) error {
 	return b.closeErr
 }
 
-// Prepare implements sandbox.Backend. It fails if the cluster lacks an image, or sandboxes need what
-// pods cannot have.
+// Prepare implements sandbox.Backend. It fails if the cluster lacks an image, or if sandboxes need
+// something that pods do not support.
 func (b *Backend) Prepare(_ context.Context, all []*sandbox.Spec, _ func(string)) error {
 	if missing := b.images.Missing(all); len(missing) > 0 {
 		return fmt.Errorf("the cluster has no image %s; run waza images push for this eval again", strings.Join(missing, ", "))
@@ -204,7 +204,7 @@ func (b *Backend) Open(ctx context.Context, t *sandbox.Spec, observe func(eviden
 		return nil, errBridge
 	}
 	open := func(alone bool) (sandbox.Sandbox, error) { return b.openPods(ctx, t, observe, &share{alone: alone}) }
-	if t.Probe { // those of a certificate are not closed for others
+	if t.Probe { // a certificate's sandboxes are not closed to make room
 		return open(true)
 	}
 	return b.room.openSandbox(ctx, b, open)
@@ -240,7 +240,7 @@ func (b *Backend) newName() string {
 	return leaseName(b.run) + "-" + strconv.FormatInt(b.count.Add(1), 10)
 }
 
-// cut ends every container, since its network was opened.
+// cut ends every container, because its network was opened.
 func (b *Backend) cut(why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,7 +249,7 @@ func (b *Backend) cut(why string) {
 	}
 }
 
-// busy reports whether a trial is at work, whose end makes room.
+// busy reports whether a trial is running whose end would free resources.
 func (b *Backend) busy() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,8 +268,8 @@ func (b *Backend) answers(ctx context.Context) error {
 	return b.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// Reconnect implements sandbox.Reconnector. A network that was opened and a quota that is used up
-// are not waited for.
+// Reconnect implements sandbox.Reconnector. It does not wait for a network that was opened or a
+// quota that is used up.
 func (b *Backend) Reconnect(ctx context.Context) error {
 	for pause := time.Second; ; pause = min(2*pause, 5*time.Second) {
 		if why := b.policy.broken(); why != "" {
@@ -300,16 +300,16 @@ func (b *Backend) Describe() map[string]string {
 // Images returns the images of the eval, by reference.
 func (b *Backend) Images() evidence.ImageRecords { return b.images.Records() }
 
-// Platform implements runner.Installer. Pods are of the platform that the images were made for.
+// Platform implements runner.Installer. Pods have the platform that the images were made for.
 func (b *Backend) Platform() string { return "linux/" + runtime.GOARCH }
 
-// Resolve implements runner.Installer: the cluster builds nothing.
+// Resolve implements runner.Installer. It always fails, since the cluster builds nothing.
 func (b *Backend) Resolve(_ context.Context, i images.Image, _ *images.Lock) (images.Entry, error) {
 	return images.Entry{}, fmt.Errorf("%s is not in %s yet: run waza images save or push for this eval, which resolves and builds it", i, images.LockName)
 }
 
-// HostProbe implements sandbox.HostProber. The pod is on the node of the certificate's others and
-// has the walls of every other except for its network.
+// HostProbe implements sandbox.HostProber. The pod runs on the node of the certificate's other
+// pods, and has the same walls except for its network.
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	in := b.planInput()
 	in.config.RemoveInterface, in.ownUsers = false, false
@@ -319,7 +319,7 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	}
 	p.pod.Spec.HostNetwork, p.pod.Spec.Hostname = true, ""
 	p.pod.Spec.HostAliases, p.pod.Spec.DNSPolicy, p.pod.Spec.DNSConfig = nil, corev1.DNSDefault, nil
-	p.pod.Spec.SecurityContext.Sysctls = nil // they would be the node's
+	p.pod.Spec.SecurityContext.Sysctls = nil // they would apply to the node
 	started, err := b.start(ctx, p, &share{alone: true})
 	if err != nil {
 		return nil, fmt.Errorf("host probe: %w", err)
@@ -327,14 +327,14 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	return started, nil
 }
 
-// giveBack gives back the user of a pod that is gone.
+// giveBack returns a deleted pod's user to the pool.
 func (b *Backend) giveBack(p podPlan) {
 	if p.insists == "" {
 		b.users.Put(p.user)
 	}
 }
 
-// outside returns what a pod must not reach: its node and the API.
+// outside returns the addresses that a pod must not reach: its node and the API.
 func (b *Backend) outside(f *followed) (aims []string) {
 	if pod, _, _ := f.last(); pod != nil {
 		for _, at := range pod.Status.HostIPs {

@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
-// rights are what a runner may do in the namespace of trials, and needs.
+// rights are the rules that a runner needs in the namespace of trials.
 func rights() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create", "delete", "list", "watch"}},
@@ -30,8 +30,8 @@ func rights() []rbacv1.PolicyRule {
 	}
 }
 
-// namespaceOf returns the namespace of trials. Pods of trials keep to the restricted level; the
-// init container that removes interfaces does not.
+// namespaceOf returns the namespace of trials. Pods of trials comply with the restricted Pod
+// Security Standard; the init container that removes interfaces does not.
 func namespaceOf(c kube.Settings) *corev1.Namespace {
 	level := "restricted"
 	if c.RemoveInterface {
@@ -43,7 +43,7 @@ func namespaceOf(c kube.Settings) *corev1.Namespace {
 	}
 }
 
-// role returns the role of who runs evals.
+// role returns the role of users who run evals.
 func role(namespace string) *rbacv1.Role {
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
@@ -51,8 +51,8 @@ func role(namespace string) *rbacv1.Role {
 	}
 }
 
-// quota returns what all pods of a namespace may have together, for an administrator to adapt. A run
-// has no use for services and claims, which reach beyond their namespace.
+// quota returns the total limits for all pods of a namespace, for an administrator to adapt. It
+// forbids services and claims: a run does not need them, and they reach beyond their namespace.
 func quota(namespace string) *corev1.ResourceQuota {
 	return &corev1.ResourceQuota{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"},
@@ -64,7 +64,7 @@ func quota(namespace string) *corev1.ResourceQuota {
 	}
 }
 
-// limits returns the most that one container of a namespace may have.
+// limits returns the maximum limits of one container in a namespace.
 func limits(namespace string) *corev1.LimitRange {
 	return &corev1.LimitRange{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"},
@@ -75,7 +75,7 @@ func limits(namespace string) *corev1.LimitRange {
 	}
 }
 
-// examineRoom looks at what bounds the pods of a namespace.
+// examineRoom checks the limits for pods in a namespace.
 func examineRoom(ctx context.Context, client kubernetes.Interface, namespace string) Finding {
 	quotas, err := client.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
 	ranges, errRanges := client.CoreV1().LimitRanges(namespace).List(ctx, metav1.ListOptions{})
@@ -109,8 +109,8 @@ func amounts(of corev1.ResourceList) string {
 	return strings.Join(all, ", ")
 }
 
-// Manifests returns, as YAML, all that an administrator installs once for the runs of a team: the
-// namespace, its policy, what bounds its pods, and a role for who runs evals.
+// Manifests returns, as YAML, what an administrator installs once for the runs of a team: the
+// namespace, its policy, limits for its pods, and a role for users who run evals.
 func Manifests(c kube.Settings) (string, error) {
 	namespace := namespaceOf(c)
 	objects := []any{namespace, denyAll(namespace.Name), quota(namespace.Name), limits(namespace.Name), role(namespace.Name)}
@@ -125,14 +125,15 @@ func Manifests(c kube.Settings) (string, error) {
 	return strings.Join(documents, "---\n"), nil
 }
 
-// lacking are rights that a runner needs and has not.
+// lacking lists rights that a runner needs and does not have.
 type lacking []string
 
 func (l lacking) in(namespace string) string {
 	return "in the namespace " + namespace + " you may not " + strings.Join(l, ", ")
 }
 
-// lackingRights asks the API which of the rights that a runner needs in a namespace the client lacks.
+// lackingRights asks the API which of the rights that a runner needs in a namespace the client
+// lacks.
 func lackingRights(ctx context.Context, client kubernetes.Interface, namespace string) (all lacking, err error) {
 	for _, rule := range rights() {
 		for _, resource := range rule.Resources {
@@ -155,15 +156,15 @@ func lackingRights(ctx context.Context, client kubernetes.Interface, namespace s
 	return all, nil
 }
 
-// Finding is one thing that [Examine] looked at.
+// Finding is the result of one check of [Examine].
 type Finding struct {
 	Name    string
 	Message string
-	Fix     string // what to do; empty if it is well
-	Warn    bool   // runs work all the same
+	Fix     string // how to fix it; empty if nothing is wrong
+	Warn    bool   // runs work nevertheless
 }
 
-// Examine looks at what a run needs of the cluster, and changes nothing.
+// Examine checks what a run needs of the cluster. It changes nothing.
 func Examine(ctx context.Context, c kube.Settings) ([]Finding, error) {
 	config, client, namespace, err := connect(c)
 	if err != nil {

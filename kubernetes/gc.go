@@ -11,11 +11,11 @@ import (
 
 // Garbage is what [GC] found.
 type Garbage struct {
-	Runs []string `json:"runs"` // that had died, and whose pods are gone now
-	Live []string `json:"live"` // whose lease somebody renews
+	Runs []string `json:"runs"` // ids of dead runs, whose pods were removed
+	Live []string `json:"live"` // ids of live runs
 }
 
-// GC removes the leases of dead runs, and with them their pods. Live runs are never touched.
+// GC removes the leases of dead runs, and with them their pods. It never touches live runs.
 func GC(ctx context.Context, c kube.Settings) (g Garbage, err error) {
 	_, client, namespace, err := connect(c)
 	if err != nil {
@@ -46,8 +46,8 @@ func GC(ctx context.Context, c kube.Settings) (g Garbage, err error) {
 }
 
 // Sweep removes the lease of one dead run, and with it its pods, from the cluster that the run's
-// record describes, if that is the one of KUBECONFIG. It fails with [sandbox.ErrAlive] if the run
-// is alive.
+// record describes, if KUBECONFIG names that cluster. It returns [sandbox.ErrAlive] if the run is
+// alive.
 func Sweep(ctx context.Context, engine map[string]string, run string) error {
 	config, client, namespace, err := connect(kube.Settings{Namespace: engine["namespace"]})
 	if err != nil || config.Host != engine["host"] {

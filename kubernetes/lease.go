@@ -24,14 +24,14 @@ const (
 	renewEvery   = 15 * time.Second
 )
 
-// lease is the run's own object, which owns its pods. The runner renews it; `waza gc` deletes
-// those that nobody renews, and the cluster's garbage collection their pods.
+// lease is the run's Lease object, which owns its pods. The runner renews it. `waza gc` deletes
+// leases that nobody renews; the cluster's garbage collection then deletes their pods.
 type lease struct {
 	client coordinationclient.LeaseInterface
 	pods   corev1client.PodInterface
 	name   string
-	owner  metav1.OwnerReference // of pods
-	ahead  time.Duration         // what the API's clock is ahead of this machine's
+	owner  metav1.OwnerReference // owner of the run's pods
+	ahead  time.Duration         // how far the API's clock is ahead of this machine's
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 }
@@ -42,8 +42,8 @@ func newLease(client kubernetes.Interface, namespace, run string) *lease {
 	return &lease{client: client.CoordinationV1().Leases(namespace), pods: client.CoreV1().Pods(namespace), name: leaseName(run)}
 }
 
-// takeLease creates the lease of a run, which nobody may have. With resume, one that nobody
-// renews any more is removed before, and its pods with it.
+// takeLease creates the lease of a run, which must not exist. With resume, it first removes an
+// expired lease of the run and its pods.
 func takeLease(ctx context.Context, client kubernetes.Interface, namespace, run string, resume bool) (*lease, error) {
 	l := newLease(client, namespace, run)
 	if resume {
@@ -63,7 +63,7 @@ func takeLease(ctx context.Context, client kubernetes.Interface, namespace, run 
 	if err != nil {
 		return nil, fmt.Errorf("lease of the run: %w; waza doctor --on kubernetes says what is missing", err)
 	}
-	block := true // a lease that is deleted in the foreground goes after its pods
+	block := true // with foreground deletion, the lease is deleted after its pods
 	l.owner = metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: made.Name, UID: made.UID, BlockOwnerDeletion: &block}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
@@ -71,7 +71,7 @@ func takeLease(ctx context.Context, client kubernetes.Interface, namespace, run 
 	return l, nil
 }
 
-// takeOver removes the lease of a run that has died, and returns when its pods are gone too.
+// takeOver removes the lease of a dead run, and returns when its pods are gone too.
 func (l *lease) takeOver(ctx context.Context) error {
 	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -89,8 +89,8 @@ func (l *lease) takeOver(ctx context.Context) error {
 	return l.remove(ctx, found)
 }
 
-// setClock learns the API's time, to a second, from a lease that it is asked to make but not to
-// keep. Times of leases are the API's, as clocks of the machines that read and renew them differ.
+// setClock determines the API's time, to a second, from a dry-run creation of a lease. Leases use
+// the API's time, because the clocks of the machines that read and renew them differ.
 func (l *lease) setClock(ctx context.Context) error {
 	would, err := l.client.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{GenerateName: "waza-clock-"}},
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -103,8 +103,8 @@ func (l *lease) setClock(ctx context.Context) error {
 
 func (l *lease) now() time.Time { return time.Now().Add(l.ahead) }
 
-// remove deletes the lease if it is still as found, and returns when it and everything that it
-// owns is gone.
+// remove deletes the lease if it has not changed since found, and returns when the lease and
+// everything that it owns is gone.
 func (l *lease) remove(ctx context.Context, found *coordinationv1.Lease) error {
 	foreground := metav1.DeletePropagationForeground
 	err := l.client.Delete(ctx, found.Name, metav1.DeleteOptions{
@@ -124,7 +124,7 @@ func (l *lease) remove(ctx context.Context, found *coordinationv1.Lease) error {
 	return fmt.Errorf("delete the lease %s: %w", found.Name, err)
 }
 
-// alive reports whether somebody renews a lease.
+// alive reports whether a lease has been renewed in time.
 func alive(l *coordinationv1.Lease, now time.Time) bool {
 	if l.Spec.RenewTime == nil || l.DeletionTimestamp != nil {
 		return false
@@ -139,8 +139,8 @@ func holderOf(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// renew renews the lease until ctx ends. What fails is tried again: an API that is away keeps
-// `waza gc` away too.
+// renew renews the lease until ctx ends. It retries after failures: while the API is unreachable,
+// `waza gc` cannot reach it either.
 func (l *lease) renew(ctx context.Context) {
 	for retry.Sleep(ctx, renewEvery) == nil {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"renewTime":%q}}`, l.owner.UID, l.now().UTC().Format(metav1.RFC3339Micro))
@@ -150,7 +150,7 @@ func (l *lease) renew(ctx context.Context) {
 	}
 }
 
-// close removes the lease. Whatever it still owns, the cluster deletes.
+// close removes the lease. The cluster deletes everything that it still owns.
 func (l *lease) close(ctx context.Context) error {
 	l.stop()
 	l.ended.Wait()

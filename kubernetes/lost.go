@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// goneWithin is how long a deleted pod may take to be gone before its node is asked about it.
+	// goneWithin is how long deleting a pod may take before its node is checked.
 	goneWithin = 3 * endGrace * time.Second
-	// lostSeconds is how long the cluster keeps a pod on a node that it has found unreachable.
+	// lostSeconds is how long the cluster keeps a pod on an unreachable node.
 	lostSeconds = 5
 )
 
-// askNode asks a pod's node about it. The error is nil if the pod's container runs.
+// askNode asks a pod's node about the pod. It returns nil if the pod's container is running.
 func askNode(ctx context.Context, pods corev1client.PodInterface, pod string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -37,8 +37,8 @@ func isSilent(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// deleteLost deletes a pod at once if its node does not answer. The API otherwise keeps it until
-// its node says that it has ended, or is deleted.
+// deleteLost deletes a pod immediately if its node does not answer. Otherwise the API would keep
+// the pod until its node reports its end, or the node is deleted.
 func deleteLost(ctx context.Context, pods corev1client.PodInterface, pod string) error {
 	if !isSilent(askNode(ctx, pods, pod)) {
 		return nil
@@ -52,7 +52,7 @@ func deleteLost(ctx context.Context, pods corev1client.PodInterface, pod string)
 	return nil
 }
 
-// deleteLostOf does so with the pods of a run that are being deleted.
+// deleteLostOf calls deleteLost for the pods of a run that are being deleted.
 func deleteLostOf(ctx context.Context, pods corev1client.PodInterface, run string) error {
 	found, err := pods.List(ctx, metav1.ListOptions{LabelSelector: labelRun + "=" + run})
 	if err != nil {

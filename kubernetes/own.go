@@ -11,12 +11,12 @@ import (
 	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
-// extension is the name of the part of a context of KUBECONFIG that holds the user's settings of pods:
-// keys of config.isolation.kubernetes.
+// extension is the name of the extension of a context in KUBECONFIG that contains the user's
+// settings of pods, with the keys of config.isolation.kubernetes.
 const extension = "waza"
 
-// Own returns the user's settings of pods, which are in KUBECONFIG, for a context of it that an eval
-// or a command line names; by default the current one. From says where they are, in words.
+// Own returns the user's settings of pods from KUBECONFIG for a context that an eval or a command
+// line names; empty for the current one. from describes where they are.
 func Own(context string) (own kube.Settings, from string, err error) {
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
 	if err != nil {
@@ -26,7 +26,7 @@ func Own(context string) (own kube.Settings, from string, err error) {
 	from = fmt.Sprintf("the extension %s of the context %q of your kubeconfig", extension, name)
 	found := config.Contexts[name]
 	if found == nil {
-		own.Context = context // connecting says what is wrong with it
+		own.Context = context // connect reports an invalid context
 		return own, from, nil
 	}
 	written, is := found.Extensions[extension].(*runtime.Unknown)

@@ -19,11 +19,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
-// Labels and annotations of everything we create, set in the call that creates it.
+// Labels and annotations of all objects that we create, set in the request that creates them.
 const (
 	labelRun   = "waza.run"
 	labelRole  = "waza.role"
-	labelProbe = "waza.probe" // of the pods of a certificate, which are on one node
+	labelProbe = "waza.probe" // marks the pods of a certificate, which run on one node
 
 	annotationTrial     = "waza.trial" // TASK/N or TASK/N/ATTEMPT
 	annotationContainer = "waza.container"
@@ -33,7 +33,7 @@ const (
 const (
 	containerName = "guest"
 	mcpVolume     = "mcp"
-	// endGrace is how many seconds process 1 may take to end once its pod is deleted.
+	// endGrace is how many seconds process 1 may take to exit after its pod is deleted.
 	endGrace = 2
 )
 
@@ -43,19 +43,19 @@ type podPlan struct {
 	pod       *corev1.Pod
 	image     guests.Image
 	writable  []string // directories of limited size
-	insists   string   // who insists on the user, the eval or its image; empty if nobody does
+	insists   string   // who requires the user, the eval or its image; empty if neither
 	user      string   // UID:GID
 }
 
-// planInput is what pods depend on besides their trial.
+// planInput is what plans of pods depend on besides the sandbox.
 type planInput struct {
 	run     string
 	owner   metav1.OwnerReference
 	config  kube.Settings
 	images  guests.Images
-	user    func() string // returns a user that no other pod of the run has; empty if there is none
+	user    func() string // returns a user that no other pod of the run has, or "" if all are in use
 	newName func() string
-	// ownUsers has every pod ask for a user namespace.
+	// ownUsers requests a user namespace for every pod.
 	ownUsers bool
 }
 
@@ -72,8 +72,8 @@ func planTrial(t *sandbox.Spec, in planInput) ([]podPlan, error) {
 	return all, nil
 }
 
-// plan gives every pod the same walls: no capability, no way to gain one, a read-only root, no
-// token of the cluster, no name server except its own guest, hard limits.
+// plan plans a pod. All pods have the same walls: no capabilities, no new privileges, a read-only
+// root, no token of the cluster, no name server except their own guest, and hard limits.
 func (in planInput) plan(t *sandbox.Spec, c sandbox.ContainerSpec) (podPlan, error) {
 	image, ok := in.images.Images[c.Image]
 	if !ok {
@@ -142,12 +142,14 @@ func (in planInput) plan(t *sandbox.Spec, c sandbox.ContainerSpec) (podPlan, err
 }
 
 const (
-	// mappedUsers is how many users a pod's user namespace has, and firstMapped the first of ours there.
+	// mappedUsers is the number of users in a pod's user namespace. firstMapped is the first of them
+	// that waza uses.
 	mappedUsers = 1 << 16
 	firstMapped = 30_000
 )
 
-// setUser gives the pod its user, and a user namespace if that is wanted and has such a user.
+// setUser sets the pod's user. If ownUsers is set and the user exists in a user namespace, it also
+// requests one.
 func (p *podPlan) setUser(ownUsers bool) error {
 	uid, gid, err := numbers(p.user)
 	if err != nil {
@@ -165,8 +167,8 @@ func (p *podPlan) setUser(ownUsers bool) error {
 	return nil
 }
 
-// spec returns the part of a pod that all have in common. What runs with more rights than the guest is
-// of our own image.
+// spec returns the common part of all pods. Containers with more rights than the guest only run our
+// own image.
 func (in planInput) spec(image, ours string, c sandbox.Container) corev1.PodSpec {
 	no, yes, grace := false, true, int64(endGrace)
 	runtime := (*string)(nil)
@@ -186,7 +188,7 @@ func (in planInput) spec(image, ours string, c sandbox.Container) corev1.PodSpec
 		Tolerations:                   tolerations(in.config.Tolerations),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}, // the guest accepts on 53 and 80
+			Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}, // the guest listens on ports 53 and 80
 		},
 		Containers: []corev1.Container{{
 			Name: containerName, Image: image, ImagePullPolicy: pullPolicy(image),
@@ -206,8 +208,8 @@ func (in planInput) spec(image, ours string, c sandbox.Container) corev1.PodSpec
 	return spec
 }
 
-// makeDirectories returns an init container that makes directories of the pod's user in volumes,
-// which belong to root: databases want one of their own.
+// makeDirectories returns an init container that creates directories of the pod's user in volumes.
+// The volumes belong to root, and databases require a directory of their own user.
 func makeDirectories(image string) corev1.Container {
 	return corev1.Container{
 		Name: "make-directories", Image: image, ImagePullPolicy: pullPolicy(image),
@@ -215,7 +217,7 @@ func makeDirectories(image string) corev1.Container {
 	}
 }
 
-// pullPolicy returns when a node pulls an image: never one that only nodes have.
+// pullPolicy returns when a node pulls an image: never if only nodes have the image.
 func pullPolicy(image string) corev1.PullPolicy {
 	if guests.OnNodes(image) {
 		return corev1.PullNever
@@ -223,7 +225,7 @@ func pullPolicy(image string) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-// walls returns what holds for every container of a pod.
+// walls returns the security context of every container of a pod.
 func walls() *corev1.SecurityContext {
 	no, yes := false, true
 	return &corev1.SecurityContext{
@@ -232,12 +234,12 @@ func walls() *corev1.SecurityContext {
 	}
 }
 
-// logSpace is how much of the node's disk a container may take, in bytes: its log, which holds what
-// process 1 writes until the kubelet rotates it.
+// logSpace is the limit of the node's disk space for a container in bytes. It is used by the
+// container's log, which holds the output of process 1 until the kubelet rotates it.
 const logSpace = 4 << 30
 
-// resources returns the limits of a container. Memory is reserved whole, so that no node has to
-// choose whom to end.
+// resources returns the limits of a container. All of its memory is reserved, so that a node never
+// has to end a pod for lack of memory.
 func (in planInput) resources(c sandbox.Container) corev1.ResourceRequirements {
 	memory, disk := *resource.NewQuantity(c.Memory, resource.BinarySI), *resource.NewQuantity(logSpace, resource.BinarySI)
 	share := cmp.Or(in.config.CPURequests, 1)
@@ -247,11 +249,11 @@ func (in planInput) resources(c sandbox.Container) corev1.ResourceRequirements {
 	}
 }
 
-// probeCPU is how many thousandths of a CPU are reserved for a pod of a certificate: six are on one
-// node, for seconds.
+// probeCPU is the CPU reserved for a pod of a certificate, in thousandths. Six of them run on one
+// node for seconds.
 const probeCPU = 50
 
-// gather has a pod of a certificate run on the node of the others.
+// gather places a pod of a certificate on the node of the others.
 func (in planInput) gather(pod *corev1.Pod) {
 	pod.Labels[labelProbe] = in.run
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(probeCPU, resource.DecimalSI)
@@ -260,7 +262,7 @@ func (in planInput) gather(pod *corev1.Pod) {
 	}}}}
 }
 
-// numbers reads "uid:gid".
+// numbers parses "uid:gid".
 func numbers(user string) (uid, gid int64, err error) {
 	if user == "" {
 		return 0, 0, fmt.Errorf("a run has at most %d pods at once; lower --workers", guests.MaxContainers)
@@ -278,8 +280,8 @@ func numbers(user string) (uid, gid int64, err error) {
 	return uid, gid, nil
 }
 
-// aliases returns entries of a hosts file as pods have them. Names that the API refuses resolve
-// by the guest alone.
+// aliases returns the entries of a pod's hosts file. Names that the API rejects are only resolved
+// by the guest.
 func aliases(hosts map[string]netip.Addr) (all []corev1.HostAlias) {
 	byAddr := map[string][]string{}
 	for name, at := range hosts {
@@ -295,8 +297,8 @@ func aliases(hosts map[string]netip.Addr) (all []corev1.HostAlias) {
 	return all
 }
 
-// tolerations returns those of an eval. Unless they say otherwise, a pod tolerates a node that the
-// cluster cannot reach for less than the usual five minutes.
+// tolerations returns the tolerations of an eval. Unless they say otherwise, a pod tolerates an
+// unreachable node for less than the usual five minutes.
 func tolerations(from []kube.Toleration) (all []corev1.Toleration) {
 	for _, t := range from {
 		all = append(all, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})

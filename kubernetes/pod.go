@@ -26,17 +26,18 @@ import (
 )
 
 const (
-	// startTimeout bounds a pod from its node to its guest's hello: its images are pulled then.
+	// startTimeout bounds the time from a pod's scheduling to its guest's hello, which includes
+	// pulling its images.
 	startTimeout = 5 * time.Minute
-	// cleanupTimeout bounds taking down what belongs together.
+	// cleanupTimeout bounds removing a group of objects.
 	cleanupTimeout = 45 * time.Second
-	// A pod is asked for again every countPause, so many times, while a quota that was just made
-	// counts nothing yet.
+	// While the usage of a new quota is not known yet, creating a pod is retried countAttempts times,
+	// with pauses of countPause.
 	countPause    = time.Second
 	countAttempts = 10
-	// askTimeout bounds one question to the API or to a guest.
+	// askTimeout bounds one request to the API or to a guest.
 	askTimeout = 5 * time.Second
-	// tailSize is how much of the end of an output goes into a message.
+	// tailSize is how many bytes at the end of an output are shown in messages.
 	tailSize = 2 << 10
 )
 
@@ -49,8 +50,8 @@ type startedPod struct {
 	pipe     *pipe
 }
 
-// start starts a pod. If its node cannot give it a user namespace, it and all later pods of the run do
-// without.
+// start starts a pod. If its node cannot provide a user namespace, this and all later pods of the
+// run do without.
 func (b *Backend) start(ctx context.Context, p podPlan, room *share) (*startedPod, error) {
 	c, err := b.startAs(ctx, p, room)
 	var cannot noUsersError
@@ -59,7 +60,7 @@ func (b *Backend) start(ctx context.Context, p podPlan, room *share) (*startedPo
 	}
 	b.sharesUsers.CompareAndSwap(nil, &cannot.why)
 	if p.insists == "" {
-		p.user = b.users.Get() // the one that it had is given back
+		p.user = b.users.Get() // its previous user was returned
 	}
 	p.pod = p.pod.DeepCopy()
 	p.pod.Name = b.newName()
@@ -69,7 +70,7 @@ func (b *Backend) start(ctx context.Context, p podPlan, room *share) (*startedPo
 	return b.startAs(ctx, p, room)
 }
 
-// startAs creates a pod, waits until it runs, and attaches to its guest, which ends where nobody
+// startAs creates a pod, waits until it runs, and attaches to its guest, which exits if nobody
 // attaches. On error nothing is left, unless the pod could not be deleted.
 func (b *Backend) startAs(ctx context.Context, p podPlan, room *share) (_ *startedPod, err error) {
 	c := &startedPod{backend: b, plan: p, followed: b.watch.follow(p.pod.Name)}
@@ -112,8 +113,8 @@ func (b *Backend) startAs(ctx context.Context, p podPlan, room *share) (_ *start
 	return c, nil
 }
 
-// connect begins the session with the guest. What the guest writes is sealed, since the node keeps it in
-// its log of the container.
+// connect starts the session with the guest. The guest encrypts its output, because the node stores
+// it in the container's log.
 func (c *startedPod) connect(ctx context.Context) (*guest.Guest, error) {
 	if !slices.Contains(c.plan.pod.Spec.Containers[0].Command, guest.Sealed) {
 		return guest.Connect(ctx, c.pipe, nil)
@@ -126,8 +127,8 @@ func (c *startedPod) connect(ctx context.Context) (*guest.Guest, error) {
 	return guest.Connect(ctx, pipe, nil)
 }
 
-// awaitNode waits until the pod has a node. The queue lets nobody else in while the scheduler
-// finds none. If the trial is to yield, its error is a roomError.
+// awaitNode waits until the pod is scheduled. While the scheduler finds no node, the queue admits
+// no other pods. The error is a roomError if the trial must yield.
 func (c *startedPod) awaitNode(ctx context.Context, room *share) error {
 	hasNode := func(pod *corev1.Pod, gone bool) bool { return gone || pod.Spec.NodeName != "" || over(pod) }
 	patiently := func() (*corev1.Pod, bool, error) {
@@ -158,7 +159,7 @@ func (c *startedPod) awaitNode(ctx context.Context, room *share) error {
 	return nil
 }
 
-// schedulersWords returns why a pod has no node.
+// schedulersWords returns why a pod is not scheduled.
 func schedulersWords(pod *corev1.Pod) string {
 	if pod != nil {
 		for _, condition := range pod.Status.Conditions {
@@ -170,7 +171,7 @@ func schedulersWords(pod *corev1.Pod) string {
 	return "the scheduler has said nothing of it"
 }
 
-// awaitRunning waits until process 1 runs.
+// awaitRunning waits until process 1 is running.
 func (c *startedPod) awaitRunning(ctx context.Context) error {
 	var failure error
 	pod, gone, err := c.awaitUsers(ctx, func(pod *corev1.Pod, gone bool) bool {
@@ -199,10 +200,10 @@ func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// deleted reports whether a pod is deleted, or is to be once its node has ended it.
+// deleted reports whether a pod is deleted or being deleted.
 func deleted(pod *corev1.Pod, gone bool) bool { return gone || pod.DeletionTimestamp != nil }
 
-// statusOf returns the status of the guest's container; nil if there is none yet.
+// statusOf returns the status of the guest's container, or nil if there is none yet.
 func statusOf(pod *corev1.Pod) *corev1.ContainerStatus {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return nil
@@ -210,10 +211,10 @@ func statusOf(pod *corev1.Pod) *corev1.ContainerStatus {
 	return &pod.Status.ContainerStatuses[0]
 }
 
-// hopeless are reasons for which a container waits that do not go away by waiting.
+// hopeless are reasons for a waiting container that waiting does not resolve.
 var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// startFailure returns why a pod's containers cannot be started; nil while they may be.
+// startFailure returns why a pod's containers cannot start, or nil if they still may.
 func startFailure(pod *corev1.Pod) error {
 	if pod == nil {
 		return nil
@@ -230,7 +231,7 @@ func startFailure(pod *corev1.Pod) error {
 	return nil
 }
 
-// describe says in what state a pod is.
+// describe describes the state of a pod.
 func describe(pod *corev1.Pod) string {
 	words := []string{string(pod.Status.Phase), pod.Status.Reason, pod.Status.Message}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -244,7 +245,7 @@ func describe(pod *corev1.Pod) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-// Close ends the pod, and returns when it is gone and its user is given back.
+// Close ends the pod. It returns when the pod is gone and its user was returned.
 func (c *startedPod) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
@@ -262,10 +263,10 @@ func (c *startedPod) Close(ctx context.Context) error {
 	return err
 }
 
-// uncountedQuota is how the API refuses a pod while it does not know what of a quota is used.
+// uncountedQuota is the API's error for a pod while the usage of a quota is unknown.
 const uncountedQuota = "status unknown for quota: "
 
-// create creates a pod, and waits for a quota that was just made to be counted.
+// create creates a pod. It retries while the usage of a new quota is unknown.
 func (b *Backend) create(ctx context.Context, pod *corev1.Pod) error {
 	for n := 1; ; n++ {
 		made, err := b.client.CoreV1().Pods(b.namespace).Create(ctx, pod, metav1.CreateOptions{})
@@ -284,8 +285,8 @@ func (b *Backend) create(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// addedTo returns what the cluster gave a pod that it was not asked for, in words; empty if that is
-// nothing that could run in the pod or be read there.
+// addedTo describes what the cluster added to a pod, or returns "" if that can neither run code in
+// the pod nor be read there.
 func addedTo(asked, made *corev1.Pod) string {
 	if has := made.Spec; (has.HostNetwork || has.HostPID || has.HostIPC) && !asked.Spec.HostNetwork {
 		return "the node's namespaces"
@@ -307,7 +308,7 @@ func addedTo(asked, made *corev1.Pod) string {
 	return ""
 }
 
-// namesOf returns containers by their names and images, neither of which is to change.
+// namesOf describes containers by their names and images, which the cluster must not change.
 func namesOf(containers []corev1.Container) (all []string) {
 	for _, c := range containers {
 		all = append(all, c.Name+" of "+c.Image)
@@ -386,7 +387,7 @@ func (b *Backend) attach(pod string, stderr io.Writer) (*pipe, error) {
 func (p *pipe) Read(b []byte) (int, error)  { return p.stdout.Read(b) }
 func (p *pipe) Write(b []byte) (int, error) { return p.stdin.Write(b) }
 
-// Close drops the attachment; the node then closes the container's stdin.
+// Close closes the attachment. The node then closes the container's stdin.
 func (p *pipe) Close() error {
 	err := errors.Join(p.stdin.Close(), p.stdout.Close())
 	p.cancel()
@@ -394,7 +395,7 @@ func (p *pipe) Close() error {
 	return err
 }
 
-// broke returns why the attachment broke; nil if it has not, or if the container ended it.
+// broke returns why the attachment broke, or nil if it has not, or if the container ended it.
 func (p *pipe) broke() error {
 	select {
 	case <-p.done:
@@ -404,9 +405,9 @@ func (p *pipe) broke() error {
 	}
 }
 
-// exitOf returns how a pod ended whose guest does not answer any more. It goes by nothing that
-// programs in the pod can reach: the guard of the mux, the API's word on who ended the pod, and
-// whether the connection to it broke on the way.
+// exitOf returns how a pod ended whose guest no longer answers. It only uses sources that programs
+// in the pod cannot influence: the guard of the mux, the API's record of who ended the pod, and
+// whether the connection to it broke.
 func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
 	if exit, is := guests.Breach(c.Guest); is {
 		return exit
@@ -417,7 +418,8 @@ func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
 	if reason := c.backend.policy.broken(); reason != "" {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its network was opened: " + reason}
 	}
-	// A kubelet that dies ends its attachments; the API reports them as ended by their containers.
+	// An exiting kubelet closes its attachments, and the API reports them as closed by their
+	// containers.
 	pods := c.backend.client.CoreV1().Pods(c.backend.namespace)
 	if err := askNode(ctx, pods, c.followed.name); isSilent(err) {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node does not answer: " + err.Error()}
@@ -437,12 +439,11 @@ func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
 	return guests.ByItself(c.Guest.Err())
 }
 
-// reportedWithin is how long after a container's end its node may take to report it.
+// reportedWithin is how long a node may take to report a container's end.
 const reportedWithin = 6 * time.Second
 
-// judge says who ended a pod that has ended or is being deleted: the API's last word on it.
-// Broke is why the connection to it broke, nil if it did not; reason is why the guest's session
-// ended.
+// judge determines who ended a pod that has ended or is being deleted. pod is the API's last state
+// of it, reason is why the guest's session ended, and broke is why the connection broke, or nil.
 func judge(pod *corev1.Pod, gone bool, reason, broke error) sandbox.Exit {
 	if pod != nil {
 		for _, condition := range pod.Status.Conditions {
@@ -487,8 +488,8 @@ func disrupted(c corev1.PodCondition) sandbox.Exit {
 	return sandbox.Exit{Cause: cause, Message: strings.TrimSuffix("its pod "+how+": "+c.Message, ": ")}
 }
 
-// ofCode judges by how process 1 ended. It ends with 0 when its stdin does, which it can cause
-// by itself or find because the connection broke.
+// ofCode determines it from the exit of process 1. Process 1 exits with 0 when its stdin ends,
+// which either it or a broken connection may cause.
 func ofCode(end *corev1.ContainerStateTerminated, reason, broke error) sandbox.Exit {
 	switch {
 	case end.Reason == oomKilled:

@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// policyName is the policy that closes the network of every pod of the namespace.
+// policyName is the name of the policy that denies all traffic of every pod in the namespace.
 const policyName = "waza-deny-all"
 
-// denyAll returns the one policy of a namespace of trials.
+// denyAll returns the policy of a namespace of trials.
 func denyAll(namespace string) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
@@ -22,8 +22,9 @@ func denyAll(namespace string) *networkingv1.NetworkPolicy {
 	}
 }
 
-// judgePolicies returns why the policies of a namespace leave the network of a pod open; empty
-// if they close it. Policies add up: any other with a rule may open what this one closes.
+// judgePolicies returns why the policies of a namespace leave the network of a pod open, or "" if
+// they do not. Policies are additive: any other policy with a rule may allow traffic that this one
+// denies.
 func judgePolicies(all []networkingv1.NetworkPolicy) string {
 	closed := false
 	for _, p := range all {
@@ -42,12 +43,12 @@ func judgePolicies(all []networkingv1.NetworkPolicy) string {
 	return ""
 }
 
-// policy is what the watch of policies has found.
+// policy is the state of the namespace's policies.
 type policy struct {
-	cut func(why string) // ends what runs; called once the network was opened
+	cut func(why string) // ends all containers; called once, when the network was opened
 
 	mu  sync.Mutex
-	why string // the network is open; empty if it is not; guarded by mu
+	why string // why the network is open, or ""; guarded by mu
 }
 
 func (p *policy) take(all []networkingv1.NetworkPolicy) {
@@ -60,14 +61,14 @@ func (p *policy) take(all []networkingv1.NetworkPolicy) {
 	}
 }
 
-// broken returns why pods' network is open; empty if it is not.
+// broken returns why the pods' network is open, or "".
 func (p *policy) broken() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.why
 }
 
-// explain says what to do about an open network.
+// explain returns an error with advice about an open network.
 func explain(namespace, why string) error {
 	return fmt.Errorf("the namespace %s does not close the network of its pods: %s; apply what waza doctor --on kubernetes --print prints", namespace, strings.TrimSuffix(why, "."))
 }

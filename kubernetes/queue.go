@@ -11,20 +11,20 @@ import (
 const (
 	// mostPending is how many pods of a run may wait for a node at once.
 	mostPending = 16
-	// pendingPatience is how long a pod may wait for a node before no further one is created.
+	// pendingPatience is how long a pod may wait for a node before no more pods are created.
 	pendingPatience = 10 * time.Second
-	// pendingLimit is how long it may wait from then on.
+	// pendingLimit is how long it may then still wait.
 	pendingLimit = 10 * time.Minute
 )
 
-// queue bounds how many pods wait for a node. While the scheduler finds no node for one of them,
-// it lets nobody in, and says why.
+// queue limits how many pods wait for a node. While the scheduler finds no node for one of them,
+// the queue admits no others.
 type queue struct {
 	say   func(string)
 	slots *semaphore.Weighted
 
 	mu    sync.Mutex
-	stuck map[string]bool // pods for which there is no node; guarded by mu
+	stuck map[string]bool // pods for which no node was found; guarded by mu
 	open  chan struct{}   // closed while none is stuck; guarded by mu
 }
 
@@ -51,10 +51,10 @@ func (q *queue) enter(ctx context.Context) error {
 	}
 }
 
-// leave says that the pod has a node, or is given up.
+// leave records that a pod has a node, or was given up.
 func (q *queue) leave() { q.slots.Release(1) }
 
-// halt lets nobody in because of a pod.
+// halt stops admitting pods because of a pod.
 func (q *queue) halt(pod, why string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +65,7 @@ func (q *queue) halt(pod, why string) {
 	q.stuck[pod] = true
 }
 
-// resume lets others in again, once nothing is stuck.
+// resume admits pods again, unless others are stuck.
 func (q *queue) resume(pod string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

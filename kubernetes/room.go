@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// quotaPatience is how long a quota may have no room for a trial while no other trial of
-	// the run can end; while one can, it is pendingLimit.
+	// quotaPatience is how long a quota may have no room for a trial while no other trial of the run
+	// can end. While one can, pendingLimit applies.
 	quotaPatience = time.Minute
-	// quotaPause is after which time a trial is tried again although no other has ended.
+	// quotaPause is how long to wait for the end of another trial before a trial is retried anyway.
 	quotaPause = 10 * time.Second
 )
 
-// roomError says that a quota of the namespace, or the cluster, has no room for a pod of a trial.
+// roomError means that a quota of the namespace, or the cluster, has no room for a pod of a trial.
 type roomError struct{ error }
 
 func lacksRoom(err error) bool {
@@ -34,17 +34,17 @@ func lacksRoom(err error) bool {
 	return errors.As(err, &full)
 }
 
-// share is what a trial that is being opened has of the cluster's room.
+// share is the part of the cluster's resources that a trial holds while it is opened.
 type share struct {
 	alone  bool         // no other trial of the run is being opened
-	placed atomic.Int32 // pods that have a node
+	placed atomic.Int32 // scheduled pods
 }
 
-// yields reports whether the trial is to give back what it has if one of its pods has no node:
-// trials that each hold a part of the room would wait for each other.
+// yields reports whether the trial must release its pods if one of them finds no node. Otherwise
+// trials that each hold a part of the resources would wait for each other.
 func (s *share) yields() bool { return !s.alone && s.placed.Load() > 0 }
 
-// explainRefusal says what to do if err is that of a pod that the cluster does not admit.
+// explainRefusal adds advice to err if the cluster did not admit a pod.
 func explainRefusal(c kube.Settings, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -74,28 +74,28 @@ func explainRefusal(c kube.Settings, err error) error {
 	return err
 }
 
-// room lets trials wait until there is room for all of their pods.
+// room makes trials wait until there is room for all of their pods.
 type room struct {
-	openers *semaphore.Weighted // a trial that waits has it whole
-	ended   chan struct{}       // holds a value once a sandbox of the run has been closed
+	openers *semaphore.Weighted // a waiting trial takes all of it
+	ended   chan struct{}       // contains a value after a sandbox of the run was closed
 	said    sync.Once
 
 	mu   sync.Mutex
-	full error // there was none, and no trial whose end would make any; guarded by mu
+	full error // set if there was no room, and no trial that could make any; guarded by mu
 }
 
 func newRoom() *room {
 	return &room{openers: semaphore.NewWeighted(math.MaxInt64), ended: make(chan struct{}, 1)}
 }
 
-// exhausted returns why the run cannot go on; nil if it can.
+// exhausted returns why the run cannot continue, or nil.
 func (r *room) exhausted() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.full
 }
 
-// closed says that a sandbox is closed.
+// closed records that a sandbox was closed.
 func (r *room) closed() {
 	select {
 	case r.ended <- struct{}{}:
@@ -103,8 +103,8 @@ func (r *room) closed() {
 	}
 }
 
-// openSandbox opens a sandbox. If there is no room for one of its pods, none of them stays, and it is
-// opened again alone, when a trial has ended.
+// openSandbox opens a sandbox. If there is no room for one of its pods, it removes all of them and
+// retries while no other sandbox is being opened: whenever a trial has ended, and every quotaPause.
 func (r *room) openSandbox(ctx context.Context, b *Backend, open func(alone bool) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
 	if err := r.openers.Acquire(ctx, 1); err != nil {
 		return nil, context.Cause(ctx)

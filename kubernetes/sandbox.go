@@ -21,16 +21,16 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// trialSandbox is one sandbox's pods. It implements sandbox.Contained.
+// trialSandbox is the pods of one sandbox. It implements sandbox.Contained.
 type trialSandbox struct {
 	guests.Sandbox
 	backend *Backend
 	plan    []podPlan
-	pods    map[string]*startedPod // complete before the sandbox is handed out
+	pods    map[string]*startedPod // not modified after the sandbox was opened
 
 	mu     sync.Mutex
-	opened string // why the network is open, because of which the pods were ended; guarded by mu
-	open   bool   // the node can be reached, which the run is to bear; guarded by mu
+	opened string // why the network was opened, for which the pods were ended; guarded by mu
+	open   bool   // the node can be reached, which the run allows; guarded by mu
 
 	closeOnce sync.Once
 	closeErr  error
@@ -38,7 +38,7 @@ type trialSandbox struct {
 
 var _ sandbox.Contained = (*trialSandbox)(nil)
 
-// apply starts all pods in parallel, and checks their walls from the inside before any foreign
+// apply starts all pods in parallel, and checks their walls from inside before any untrusted
 // program runs there.
 func (s *trialSandbox) apply(ctx context.Context, room *share) error {
 	started := make([]*startedPod, len(s.plan))
@@ -62,7 +62,7 @@ func (s *trialSandbox) apply(ctx context.Context, room *share) error {
 	s.backend.mu.Lock()
 	s.backend.live[s] = true
 	s.backend.mu.Unlock()
-	if why := s.backend.policy.broken(); why != "" { // since before the sandbox was known to the watch
+	if why := s.backend.policy.broken(); why != "" { // broken before the watch knew the sandbox
 		return explain(s.backend.namespace, why)
 	}
 	return s.Settle(ctx, func(ctx context.Context, name string, c *guests.Container) error {
@@ -77,12 +77,12 @@ func (s *trialSandbox) apply(ctx context.Context, room *share) error {
 const (
 	kubeletPort = "10250"
 	metadata    = "169.254.169.254:80"
-	// reachPatience is how long a pod tries to reach what it must not.
+	// reachPatience is how long a pod tries to connect to a forbidden address.
 	reachPatience = 400 * time.Millisecond
 )
 
-// proveClosed has a pod's guest try to connect to its node, the API and the metadata service of
-// clouds. What connects is refused, unless the run is to bear it.
+// proveClosed makes a pod's guest try to connect to its node, the API and the metadata service of
+// clouds. It returns an error if a connection succeeds, unless the run allows that.
 func (s *trialSandbox) proveClosed(ctx context.Context, c *startedPod) error {
 	aims := append(s.backend.outside(c.followed), metadata)
 	reached := make([]bool, len(aims))
@@ -112,7 +112,7 @@ func (s *trialSandbox) proveClosed(ctx context.Context, c *startedPod) error {
 	return nil
 }
 
-// cut ends the containers, since their network was opened.
+// cut ends the containers, because their network was opened.
 func (s *trialSandbox) cut(why string) {
 	s.mu.Lock()
 	s.opened = why
@@ -142,7 +142,7 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	return c.exitOf(ctx)
 }
 
-// starved reports whether a pod that does not answer any more ran out of memory.
+// starved reports whether a pod that no longer answers ran out of memory.
 func (f *followed) starved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, reportedWithin)
 	defer cancel()
@@ -204,7 +204,7 @@ func (s *trialSandbox) Enter(name string) string {
 	return fmt.Sprintf("kubectl -n %s exec -it %s -- sh", s.backend.namespace, s.pods[name].plan.pod.Name)
 }
 
-// checkPause is how long after a check that failed the next begins.
+// checkPause is the pause after a failed check.
 const checkPause = 200 * time.Millisecond
 
 // Ready implements sandbox.Contained.

@@ -14,16 +14,16 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// noUsersError says that a pod gets no user namespace of its own.
+// noUsersError means that a pod gets no user namespace.
 type noUsersError struct{ why string }
 
 func (e noUsersError) Error() string { return "it gets no user namespace: " + e.why }
 
-// ownUsers reports whether a pod has, or asks for, a user namespace.
+// ownUsers reports whether a pod has or requests a user namespace.
 func ownUsers(pod *corev1.Pod) bool { return pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers }
 
-// userMaps returns what user namespaces enforce and do not enforce for a sandbox of pods, of which own have
-// one. why is the reason that others have none; nil if there is none to tell.
+// userMaps returns what user namespaces enforce and do not enforce for a sandbox of pods, own of
+// which have one. why is why the others have none; nil if unknown.
 func userMaps(own, pods int, why *string) (enforced, missing []string) {
 	if own == pods {
 		enforced = append(enforced, "every pod has a user namespace: its users are nobody on the node and in other pods")
@@ -34,21 +34,21 @@ func userMaps(own, pods int, why *string) (enforced, missing []string) {
 		}
 		missing = append(missing, shared)
 	}
-	if own > 0 { // the node's runtime makes them all, as root
+	if own > 0 { // the node's runtime creates all of them, as root
 		missing = append(missing, guests.SharedOwner("pods on one node"))
 	}
 	return enforced, missing
 }
 
-// eventsEvery is how often a pod's events are asked for while it waits for its user namespace, and
-// eventsSeldom how often once another pod of the run has one.
+// eventsEvery is the interval of requests for a pod's events while it waits for its user namespace;
+// eventsSeldom is the interval once another pod of the run has one.
 const (
 	eventsEvery  = 500 * time.Millisecond
 	eventsSeldom = 10 * time.Second
 )
 
-// awaitUsers is [followed.await] of a pod that has a node. It returns a noUsersError if the node cannot
-// give it the user namespace that it asks for, of which only the kubelet's events speak.
+// awaitUsers is like [followed.await] for a scheduled pod. It returns a noUsersError if the node
+// cannot provide the user namespace, which only the kubelet's events report.
 func (c *startedPod) awaitUsers(ctx context.Context, until func(*corev1.Pod, bool) bool) (*corev1.Pod, bool, error) {
 	if c.plan.pod == nil || !ownUsers(c.plan.pod) {
 		return c.followed.await(ctx, until)
@@ -78,11 +78,11 @@ func (c *startedPod) awaitUsers(ctx context.Context, until func(*corev1.Pod, boo
 		}
 		last, now := c.backend.askedEvents.Load(), time.Now().UnixNano()
 		if time.Duration(now-last) < eventsEvery || !c.backend.askedEvents.CompareAndSwap(last, now) {
-			continue // another pod asks; what it learns holds for all
+			continue // another pod asks; the result applies to all
 		}
 		events, err := c.backend.client.CoreV1().Events(c.backend.namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + c.followed.name})
 		if err != nil {
-			continue // the pod's own time limit holds
+			continue // the pod's own time limit applies
 		}
 		for _, event := range events.Items {
 			if event.Reason == "FailedCreatePodSandBox" && refusesUsers(event.Message) {
@@ -101,21 +101,21 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 	return false
 }
 
-// refusesUsers reports whether a node says by a message that it cannot give a pod a user namespace: its
-// kubelet in the first place, its runtime where the kernel cannot map the owners of a volume's files.
+// refusesUsers reports whether a node's message says that it cannot provide a user namespace: the
+// kubelet's, or the runtime's if the kernel cannot map the owners of a volume's files.
 func refusesUsers(message string) bool {
 	if strings.Contains(message, "ErrImage") || strings.Contains(message, "ImagePullBackOff") {
-		return false // it quotes an image's name
+		return false // the message quotes an image's name
 	}
 	message = strings.ToLower(message)
 	return strings.Contains(message, "spec.hostusers") || strings.Contains(message, "user namespace") || strings.Contains(message, "mount_attr_idmap")
 }
 
-// examinedImage is an image that no pod is started of.
+// examinedImage is the image of the pod that is only created as a dry run.
 const examinedImage = "waza-guest"
 
-// examineUsers looks at whether pods get user namespaces. The API is asked to make a pod but not to
-// keep it; only who may list nodes learns what these can.
+// examineUsers checks whether pods get user namespaces, with a dry-run creation of a pod. Only
+// users who may list nodes learn what the nodes support.
 func examineUsers(ctx context.Context, client kubernetes.Interface, namespace string) Finding {
 	no := false
 	pod := &corev1.Pod{
@@ -139,7 +139,7 @@ func examineUsers(ctx context.Context, client kubernetes.Interface, namespace st
 	return Finding{Name: "users", Message: fmt.Sprintf("%d of %d nodes can give pods user namespaces (hostUsers: false); on others pods share their node's, as their runs' guarantees say", nodesWithUsers(nodes.Items), len(nodes.Items))}
 }
 
-// nodesWithUsers returns how many nodes can give pods user namespaces.
+// nodesWithUsers returns how many nodes support user namespaces.
 func nodesWithUsers(nodes []corev1.Node) (able int) {
 	for _, node := range nodes {
 		for _, handler := range node.Status.RuntimeHandlers {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watch follows the pods of a run, and the policies of its namespace, by one watch each.
+// watch follows the pods of a run and the policies of its namespace.
 type watch struct {
 	stop  context.CancelFunc
 	ended sync.WaitGroup
@@ -24,21 +24,22 @@ type watch struct {
 	pods map[string]*followed // by name; guarded by mu
 }
 
-// followed is what the API has said of one pod.
+// followed is the state of one pod according to the API.
 type followed struct {
 	watch *watch
 	name  string
 
-	pod     *corev1.Pod   // the last word; nil before the first; guarded by the watch's mu
+	pod     *corev1.Pod   // last known state; nil at first; guarded by the watch's mu
 	gone    bool          // it is deleted; guarded by the watch's mu
 	changed chan struct{} // closed and replaced at each event; guarded by the watch's mu
 }
 
-// watchPatience is how long a watch may take to begin. It tries again and again if the API refuses it.
+// watchPatience bounds starting a watch, which is retried if the API rejects it.
 const watchPatience = 15 * time.Second
 
-// startWatch begins to watch the pods that a selector selects, and returns once the watch is
-// complete. Policies is called with all policies of the namespace, also whenever one of them changes.
+// startWatch starts to watch the pods that match a selector, and returns once the watch is
+// complete. It calls policies with all policies of the namespace at the start and whenever one of
+// them changes.
 func startWatch(ctx context.Context, client kubernetes.Interface, namespace, selector string, policies func([]networkingv1.NetworkPolicy)) (*watch, error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	w := &watch{stop: stop, pods: map[string]*followed{}}
@@ -64,8 +65,8 @@ func startWatch(ctx context.Context, client kubernetes.Interface, namespace, sel
 	return w, nil
 }
 
-// inform calls take with each event of objects of a kind until ctx ends. The result reports
-// whether all objects that were there in the beginning have been seen.
+// inform calls take with each event of objects of a kind until ctx ends. The returned function
+// reports whether all initial objects have been seen.
 func (w *watch) inform(ctx context.Context, from cache.ListerWatcher, kind runtime.Object, take func(store cache.Store, object any, gone bool)) cache.InformerSynced {
 	var store cache.Store
 	word := func(object any, gone bool) {
@@ -86,7 +87,7 @@ func (w *watch) close() {
 	w.ended.Wait()
 }
 
-// handlePod takes in what the cluster says of a pod.
+// handlePod processes an event about a pod.
 func (w *watch) handlePod(pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +100,7 @@ func (w *watch) handlePod(pod *corev1.Pod, gone bool) {
 	f.changed = make(chan struct{})
 }
 
-// follow begins to follow a pod, before it is created.
+// follow starts to follow a pod, before it is created.
 func (w *watch) follow(name string) *followed {
 	f := &followed{watch: w, name: name, changed: make(chan struct{})}
 	w.mu.Lock()
@@ -108,21 +109,21 @@ func (w *watch) follow(name string) *followed {
 	return f
 }
 
-// leave ends the following.
+// leave stops following the pod.
 func (f *followed) leave() {
 	f.watch.mu.Lock()
 	defer f.watch.mu.Unlock()
 	delete(f.watch.pods, f.name)
 }
 
-// last returns the last word, and a channel that is closed at the next.
+// last returns the last known state, and a channel that is closed at the next change.
 func (f *followed) last() (pod *corev1.Pod, gone bool, changed <-chan struct{}) {
 	f.watch.mu.Lock()
 	defer f.watch.mu.Unlock()
 	return f.pod, f.gone, f.changed
 }
 
-// await returns the first word that until holds of, or the last one when ctx ends.
+// await returns the first state for which until is true, or the last one when ctx ends.
 func (f *followed) await(ctx context.Context, until func(pod *corev1.Pod, gone bool) bool) (pod *corev1.Pod, gone bool, err error) {
 	for {
 		pod, gone, changed := f.last()
