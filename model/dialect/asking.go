@@ -13,22 +13,22 @@ import (
 
 // Asking is what a request for a model's turn asks a provider to spend.
 type Asking struct {
-	Answers   int64 // how many answers, at least 1
-	MaxTokens int64 // of each answer; 0 if the request names no maximum that its dialect knows
-	// Unpriced is the first member whose cost no count of tokens shows, such as a tool that the
-	// provider runs; empty if there is none.
+	Answers   int64 // number of answers, at least 1
+	MaxTokens int64 // per answer; 0 if the request has no maximum that its API knows
+	// Unpriced is the first member whose cost does not show in counts of tokens, such as a tool that
+	// the provider runs; "" if there is none.
 	Unpriced string
 }
 
-// maxMembers is how many members an object may have that is read here.
+// maxMembers is the maximum number of members that are read of an object.
 const maxMembers = 1 << 10
 
 // errNoObject is returned for a body that providers may read in different ways.
 var errNoObject = errors.New("the body must be one JSON object in UTF-8")
 
-// ReadAsking reads what a request asks a provider to spend. It reads no other part, so that no
-// size of the request keeps it from that. It refuses a request that another reader may read
-// differently, and one for an answer that comes when nobody is there to see what it took.
+// ReadAsking reads what a request asks a provider to spend. It does not depend on the size of other
+// parts, which it does not read. It rejects a request that other parsers may read differently, and
+// a request for a background answer, whose usage nobody would see.
 func ReadAsking(of Name, body []byte) (Asking, error) {
 	asked := Asking{Answers: 1}
 	if !utf8.Valid(body) || !jsontext.Valid(body) || jsontext.TrimSpace(body)[0] != '{' {
@@ -42,7 +42,7 @@ func ReadAsking(of Name, body []byte) (Asking, error) {
 		maxima = []string{"maxoutputtokens"}
 	case Messages:
 		maxima = []string{"maxtokens"}
-	case Generate: // it has some members in an object of their own
+	case Generate: // some of its members are in a nested object
 		inConfig = []string{"maxoutputtokens"}
 	}
 	config, err := asked.read(body, maxima)
@@ -52,9 +52,9 @@ func ReadAsking(of Name, body []byte) (Asking, error) {
 	return asked, err
 }
 
-// read reads the members of an object that multiply what an answer takes, and those called maxima,
-// which limit it: a provider ignores the maximum of another API. It returns the member
-// generationConfig.
+// read reads the members of an object that determine the cost of an answer: those that multiply it,
+// and those in maxima, which limit it. Providers ignore the limits of other APIs. It returns the
+// member generationConfig.
 func (a *Asking) read(object []byte, maxima []string) (config []byte, err error) {
 	seen := map[string]string{}
 	for name, value := range jsontext.Members(object) {
@@ -88,11 +88,11 @@ func (a *Asking) read(object []byte, maxima []string) (config []byte, err error)
 	return config, nil
 }
 
-// plainKey returns a key as the most lenient reader has it: Google's reads max_output_tokens and
-// maxOutputTokens alike.
+// plainKey returns the form of a key that the most lenient parser reads: Google's treats
+// max_output_tokens and maxOutputTokens alike.
 func plainKey(key string) string { return strings.ReplaceAll(jsontext.FoldKey(key), "_", "") }
 
-// larger returns the larger of a count and one that a request names; null names none.
+// larger returns the larger of count and the count in value, which may be null.
 func larger(count int64, value []byte) (int64, error) {
 	if string(value) == "null" {
 		return count, nil
@@ -104,7 +104,7 @@ func larger(count int64, value []byte) (int64, error) {
 	return max(count, n), nil
 }
 
-// isUnpriced reports whether a member has a price of its own, or changes that of tokens.
+// isUnpriced reports whether a member has its own price, or changes the price of tokens.
 func isUnpriced(key string, value []byte) bool {
 	word := string(value)
 	isPlain := func(plain ...string) bool { return word == "null" || slices.Contains(plain, jsontext.Text(value)) }
@@ -138,8 +138,8 @@ func isUnpriced(key string, value []byte) bool {
 	return false
 }
 
-// isRunElsewhere reports whether the provider runs a tool, which it may charge for. The agent runs
-// functions, and some tools that models know by their types.
+// isRunElsewhere reports whether the provider runs a tool, and so may charge for it. The agent runs
+// functions, and some tools that models know by type.
 func isRunElsewhere(tool []byte) bool {
 	var typ []byte
 	named, others := false, false
@@ -147,7 +147,7 @@ func isRunElsewhere(tool []byte) bool {
 	for name, value := range jsontext.Members(tool) {
 		key := plainKey(name)
 		if seen[key] || len(seen) == maxMembers {
-			return true // readers may differ
+			return true // parsers may read it differently
 		}
 		seen[key] = true
 		switch key {
@@ -161,7 +161,7 @@ func isRunElsewhere(tool []byte) bool {
 		}
 	}
 	if typ == nil {
-		return !named && others // of Anthropic's functions, and of Google's
+		return !named && others // functions of Anthropic, and of Google
 	}
 	name := jsontext.Text(typ)
 	if slices.Contains([]string{"function", "custom", "namespace", "local_shell", "apply_patch"}, name) {

@@ -33,7 +33,7 @@ type piece struct {
 	name  string
 	text  string // of the answer, or of the use's arguments
 	whole bool   // replaces earlier parts
-	alone bool   // belongs to no other piece
+	alone bool   // does not join other pieces
 }
 
 // slot identifies the pieces of a response that belong together.
@@ -43,12 +43,12 @@ type slot struct {
 	id    string
 }
 
-// assembly puts an answer together.
+// assembly assembles an answer.
 type assembly struct {
 	head   Response
 	pieces []*assembled // in order of their beginnings
 	places map[slot]*assembled
-	left   bool // there were too many pieces, or values in an event
+	left   bool // pieces or values were dropped because there were too many
 }
 
 // assembled is a piece with all its later parts.
@@ -118,7 +118,8 @@ func (a *assembly) response() Response {
 	return response
 }
 
-// merge returns the larger of each two counts, since providers count up while they stream.
+// merge returns the larger of each pair of counts, since providers send increasing counts while
+// they stream.
 func merge(a, b *Usage) *Usage {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)

@@ -32,7 +32,8 @@ type api struct {
 	models  func(all []any, names []string) any
 }
 
-// apiOf returns the API of a name; for an unknown one, chat completions, which reads nothing.
+// apiOf returns the API with a name. For an unknown name it returns chat completions with functions
+// that read nothing.
 func apiOf(name Name) api {
 	switch name {
 	case Chat:
@@ -62,10 +63,10 @@ type Request struct {
 	References    []string        // ids of items that the history refers to
 }
 
-// ToolName is the name of a tool as uses of it are written.
+// ToolName is the name of a tool in a model's tool uses.
 type ToolName struct {
 	Local     string
-	Namespace string // around Local, for agents that keep the two apart; empty for others
+	Namespace string // around Local, for agents that send it separately; empty for others
 }
 
 // String returns the name with its namespace, joined as Codex joins them: mcp__SERVER__TOOL.
@@ -76,12 +77,12 @@ func (t ToolName) String() string {
 	return strings.TrimSuffix(t.Namespace, "__") + "__" + t.Local
 }
 
-// Tool is a tool that the model may use, under the name that the agent gave it.
+// Tool is a tool that the model may use, with the name that the agent gave it.
 type Tool struct {
 	Name        ToolName
 	Description string
 	Schema      json.RawMessage
-	NoFunction  bool // it takes something other than a JSON object
+	NoFunction  bool // its input is not a JSON object
 }
 
 // Roles of items.
@@ -102,14 +103,14 @@ type Item struct {
 type Use struct {
 	ID        string          `json:"id,omitempty"` // unique in the conversation; empty if the API has none
 	Name      string          `json:"name"`         // as the agent calls the tool
-	Arguments json.RawMessage `json:"arguments"`    // a JSON value; if the arguments are not JSON, a string of them
+	Arguments json.RawMessage `json:"arguments"`    // a JSON value; a string if the arguments are not valid JSON
 }
 
 // Result is the result of a tool's use, as the agent sends it to the model.
 type Result struct {
 	ID    string // of the use
 	Name  string // of the tool, if the API has it
-	Text  string // all text of it, joined
+	Text  string // all its text, joined
 	Error bool
 }
 
@@ -120,7 +121,7 @@ func (u Use) Key() string { return resultKey(u.ID, u.Name) }
 // Key returns the [Use.Key] of the result's use.
 func (r Result) Key() string { return resultKey(r.ID, r.Name) }
 
-// resultKey keeps ids and names apart.
+// resultKey returns a key in which ids and names cannot collide.
 func resultKey(id, name string) string {
 	if id == "" {
 		return "name " + name
@@ -149,7 +150,7 @@ type Usage struct {
 	Reasoning   int64 `json:"reasoning,omitempty"`    // of the output, not shown
 }
 
-// ends are the ends of the APIs' paths, below any base URL.
+// ends are the last segments of the APIs' paths, below any base URL.
 var ends = []struct {
 	suffix string
 	name   Name
@@ -166,8 +167,8 @@ const (
 	streamGenerate = ":streamGenerateContent"
 )
 
-// Of returns the API of a request for a model's turn, by its method and the end of its
-// path. It returns false for other requests, such as those for a list of models.
+// Of returns the API of a request for a model's turn, from its method and the end of its path. It
+// returns false for other requests, such as lists of models.
 func Of(method, path string) (Name, bool) {
 	if method != "POST" {
 		return "", false
@@ -211,7 +212,8 @@ func (u Usage) Plus(other Usage) Usage {
 	}
 }
 
-// counted returns a provider's counts, with none below 0 and no part above its whole.
+// counted returns a provider's counts with negative ones set to 0, and no part larger than its
+// whole.
 func counted(u Usage) *Usage {
 	u.Input, u.Output = max(u.Input, 0), max(u.Output, 0)
 	u.Cached = min(max(u.Cached, 0), u.Input)
@@ -220,7 +222,7 @@ func counted(u Usage) *Usage {
 	return &u
 }
 
-// sum adds counts that are not negative, and stays at the largest number.
+// sum adds counts that are not negative. It returns the maximum on overflow.
 func sum(counts ...int64) int64 {
 	total := int64(0)
 	for _, n := range counts {

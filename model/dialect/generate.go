@@ -108,7 +108,7 @@ func (c googleContent) item() Item {
 	return item
 }
 
-// answered returns the text of a function's result: that of the usual keys, or else all of it as
+// answered returns the text of a function's result: the value of the usual keys, or all of it as
 // JSON.
 func answered(response map[string]json.RawMessage) string {
 	for _, key := range []string{"output", "error", "result", "content"} {
@@ -125,7 +125,7 @@ func answered(response map[string]json.RawMessage) string {
 	return string(whole)
 }
 
-// generateDelta reads one object of a stream, or a whole answer: they have one shape.
+// generateDelta reads one object of a stream or a whole answer, which have the same form.
 func generateDelta(event []byte) (delta, error) {
 	var reported struct {
 		ResponseID   string `json:"responseId"`
@@ -219,7 +219,8 @@ func generateBody(a Answer, parts []any, stop string, output int64) object {
 	}
 }
 
-// generateEvents writes an answer as a stream: the text in words, and then all uses in one event.
+// generateEvents writes an answer as a stream: the text in words, and then all tool uses in one
+// event.
 func generateEvents(a Answer) []Event {
 	var all []Event
 	for _, word := range words(a.Text) {
@@ -245,7 +246,7 @@ func generateFailure(f Failure) any {
 			"@type":      "type.googleapis.com/google.rpc.RetryInfo",
 			"retryDelay": fmt.Sprintf("%ss", strconv.FormatFloat(*f.RetryAfter, 'f', -1, 64)),
 		}}
-	case f.Quota: // for longer than a client would wait
+	case f.Quota: // longer than a client would wait
 		body["details"] = []any{object{
 			"@type":      "type.googleapis.com/google.rpc.QuotaFailure",
 			"violations": []any{object{"quotaId": "TrialPerDay", "description": f.Message}},

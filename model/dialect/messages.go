@@ -66,7 +66,7 @@ type messagesUsage struct {
 	CacheRead     int64 `json:"cache_read_input_tokens"`
 }
 
-// normal returns the counts of u, with the tokens read from and written to the cache in Input.
+// normal returns the counts of u, with tokens read from and written to the cache included in Input.
 func (u *messagesUsage) normal() *Usage {
 	if u == nil {
 		return nil
@@ -86,7 +86,7 @@ type messagesWhole struct {
 	Usage      *messagesUsage `json:"usage"`
 }
 
-// messagesDelta reads an event of a stream, or a whole answer, which is a message.
+// messagesDelta reads an event of a stream or a whole answer, which is a message.
 func messagesDelta(event []byte) (delta, error) {
 	var reported struct {
 		Type         string         `json:"type"`
@@ -186,7 +186,7 @@ func messagesBody(a Answer, content []any, stop any, output int64) object {
 	}
 }
 
-// messagesCounts counts tokens that were read from a cache apart from the others.
+// messagesCounts returns usage in which tokens read from the cache are counted separately.
 func messagesCounts(a Answer, output int64) object {
 	return object{
 		"input_tokens": a.Usage.Input - a.Usage.Cached, "cache_creation_input_tokens": 0,
@@ -233,7 +233,7 @@ func (s *messagesStream) add(kind string, fields object) {
 	s.all = append(s.all, Event{kind, fields})
 }
 
-// block adds a block of content in deltas, each with a piece in the field key.
+// block adds a content block with a delta for each piece, in the field key.
 func (s *messagesStream) block(start object, kind, key string, pieces []string) {
 	s.add("content_block_start", object{"index": s.blocks, "content_block": start})
 	if s.blocks == 0 {

@@ -51,8 +51,8 @@ func ReadRequest(name Name, path string, body []byte) (Request, error) {
 	return request, nil
 }
 
-// oneModel returns the model that a request names; empty if it names several, since readers differ
-// in which of them they take.
+// oneModel returns the model that a request names. It returns "" for duplicate keys, because
+// parsers differ in which one they use.
 func oneModel(body []byte) string {
 	var all []string
 	for key, value := range jsontext.Members(body) {
@@ -66,17 +66,17 @@ func oneModel(body []byte) string {
 	return all[0]
 }
 
-// deploymentIn returns the deployment in a path of Azure, which names the model.
+// deploymentIn returns the deployment in an Azure path, which names the model.
 func deploymentIn(path string) string {
 	_, behind, _ := strings.Cut(withoutQuery(path), "/deployments/")
 	name, _, _ := strings.Cut(behind, "/")
 	return name
 }
 
-// ReadResponse decodes a complete response, streamed or not. It returns what there is of a
-// response that was cut off, and fails only if that is nothing. It ignores parts that
-// exceed the limits, and then returns [ErrTooLarge] with the rest. If the status is an
-// error, the provider's message is in Error.
+// ReadResponse decodes a complete response, streamed or not. Of a response that was cut off it
+// returns the part that arrived, and fails only if that is empty. It ignores parts that exceed the
+// limits, and then returns [ErrTooLarge] with the rest. If the status is an error, the provider's
+// message is in Error.
 func ReadResponse(name Name, status int, contentType string, body []byte) (Response, error) {
 	if len(body) > MaxBody {
 		return Response{}, fmt.Errorf("a response of %d bytes: %w", len(body), ErrTooLarge)
@@ -136,7 +136,7 @@ func schemaOf(formats ...schemaFormat) json.RawMessage {
 	return nil
 }
 
-// plainError is the message of an error that is in no shape of ours.
+// plainError returns the message of an error in an unknown format.
 func plainError(status int, body []byte) string {
 	if len(body) > maxErrorText {
 		body = body[:maxErrorText]
@@ -145,7 +145,7 @@ func plainError(status int, body []byte) string {
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", status, text))
 }
 
-// arguments returns the arguments of a use from their text.
+// arguments returns the arguments of a tool use as a JSON value, given their text.
 func arguments(text string) json.RawMessage {
 	if strings.TrimSpace(text) == "" {
 		return json.RawMessage("{}")
@@ -235,8 +235,8 @@ func (p *problem) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// ErrorIn returns the message of an error response to a chat completion, or all of it if it
-// has none, and whether a quota is used up, so that a retry is useless.
+// ErrorIn returns the message of an error response to a chat completion, or the whole response if
+// it has none, and whether a quota is used up, so that a retry is useless.
 func ErrorIn(response []byte) (message string, spent bool) {
 	var body struct {
 		Error problem `json:"error"`
@@ -247,7 +247,7 @@ func ErrorIn(response []byte) (message string, spent bool) {
 	return body.Error.Message, body.Error.spent
 }
 
-// decode reads JSON, and leaves out values of the wrong type.
+// decode decodes JSON, and skips values of the wrong type.
 func decode(raw []byte, into any) error {
 	err := jsontext.Unmarshal(raw, into)
 	var other *jsontext.TypeError
@@ -257,8 +257,8 @@ func decode(raw []byte, into any) error {
 	return err
 }
 
-// maxValues is how many values a JSON text may have to be decoded: one of two bytes takes a
-// hundred in memory.
+// maxValues is the maximum number of values of a JSON text to be decoded. A value of two bytes
+// takes a hundred bytes of memory.
 const maxValues = 1 << 19
 
 // HasTooMany reports whether a JSON text has too many values to be decoded.

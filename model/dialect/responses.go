@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// responsesItem is an item of a conversation, asked or answered.
+// responsesItem is an item of a conversation, in a request or a response.
 type responsesItem struct {
 	Type      string          `json:"type"`
 	ID        string          `json:"id"`
@@ -18,7 +18,7 @@ type responsesItem struct {
 	CallID    string          `json:"call_id"`
 	Name      string          `json:"name"`
 	Namespace string          `json:"namespace"`
-	Arguments json.RawMessage `json:"arguments"` // a text; an object for tool_search_call
+	Arguments json.RawMessage `json:"arguments"` // a string; an object for tool_search_call
 	Input     string          `json:"input"`     // of a custom tool
 	Output    content         `json:"output"`
 }
@@ -85,7 +85,7 @@ func responsesRequest(_ string, body []byte) (Request, error) {
 	return request, nil
 }
 
-// flat returns the tool, or those of a namespace. Tools of the provider's own have no name.
+// flat returns the tool, or the tools of a namespace. The provider's own tools have no name.
 func (t responsesTool) flat() []Tool {
 	if t.Type != "namespace" {
 		if t.Name == "" {
@@ -299,7 +299,7 @@ func responsesEvents(a Answer) []Event {
 	return s.all
 }
 
-// responsesStream gathers events, which are numbered.
+// responsesStream collects numbered events.
 type responsesStream struct {
 	answer Answer
 	output int // items so far

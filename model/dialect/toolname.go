@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// MaxToolName is how long the name of a tool may be in APIs of models.
+// MaxToolName is the maximum length of a tool's name in APIs of models.
 const MaxToolName = 64
 
-// NameOf returns the name of a server's tool for APIs of models: mcp__SERVER__TOOL, with _ for
-// characters that they refuse. Of a name that is too long it is the beginning, and a digest of the
-// whole.
+// NameOf returns the name of a server's tool for APIs of models: mcp__SERVER__TOOL, with _ in place
+// of characters that the APIs reject. A name that is too long is shortened to its beginning and a
+// digest of the whole.
 func NameOf(server, tool string) string {
 	if name, long := LongNameOf(server, tool); long {
 		return name
@@ -19,8 +19,8 @@ func NameOf(server, tool string) string {
 	return Spelled("mcp__"+server+"__"+tool, true)
 }
 
-// LongNameOf returns a name that is too long as Codex writes it: its beginning, and the SHA-1 of
-// the whole.
+// LongNameOf returns a name that is too long in Codex's form: its beginning, and the SHA-1 of the
+// whole.
 func LongNameOf(server, tool string) (name string, long bool) {
 	raw := "mcp__" + server + "__" + tool
 	if len(raw) <= MaxToolName {
@@ -31,8 +31,8 @@ func LongNameOf(server, tool string) (name string, long bool) {
 	return Spelled(raw, true)[:MaxToolName-len(digest)] + digest, true
 }
 
-// Spelled returns a name with _ for characters that APIs of models refuse, and for hyphens unless
-// they are to stay.
+// Spelled returns a name with _ in place of characters that APIs of models reject, and of hyphens
+// unless hyphens is set.
 func Spelled(name string, hyphens bool) string {
 	return strings.Map(func(c rune) rune {
 		switch {

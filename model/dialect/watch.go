@@ -19,7 +19,7 @@ type Watch struct {
 	usage       *Usage
 }
 
-// NewWatch returns a Watch of an answer of an API; of an unknown API it sees nothing.
+// NewWatch returns a Watch for a response of an API. For an unknown API it reports nothing.
 func NewWatch(name Name, contentType string) *Watch {
 	return &Watch{name: name, contentType: contentType, read: apiOf(name).delta}
 }
@@ -36,7 +36,7 @@ func (w *Watch) Write(chunk []byte) (int, error) {
 	return len(chunk), nil
 }
 
-// begin chooses how to read once there is a byte to decide by, and reports whether the answer is a
+// begin determines the format once the first byte is known, and reports whether the response is a
 // stream.
 func (w *Watch) begin(chunk []byte) bool {
 	start := bytes.TrimLeft(chunk, " \t\r\n")
@@ -84,19 +84,19 @@ func (w *Watch) Usage(whole []byte) *Usage {
 	return response.Usage
 }
 
-// splitter splits an answer into JSON texts as it comes: the data of server-sent events, or a
-// single object, or the elements of an array that are objects.
+// splitter splits a response into JSON texts as it arrives: the data of server-sent events, a
+// single object, or the objects in an array.
 type splitter struct {
 	events  sse.Scanner
 	objects *jsontext.Scanner // nil for events
 
-	held    []byte // of the current event or object, unless that has more than maxEvent bytes
-	spoiled bool   // it has more
-	left    bool   // one had more, and was left out
+	held    []byte // the current event or object, up to maxEvent bytes
+	spoiled bool   // the current one is larger
+	left    bool   // a larger one was dropped
 }
 
-// splitterFor chooses by the content type, or else by the first byte: an event's line never
-// begins with a bracket.
+// splitterFor chooses by the content type, or else by the first byte: lines of events never begin
+// with a bracket.
 func splitterFor(contentType string, start []byte) *splitter {
 	start = bytes.TrimLeft(start, " \t\r\n")
 	if !sse.IsContentType(contentType) && len(start) > 0 && (start[0] == '{' || start[0] == '[') {

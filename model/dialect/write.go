@@ -7,16 +7,15 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Answer is an answer of a model to be written.
+// Answer is a model's answer to be written.
 type Answer struct {
 	Model string
 	Text  string
 	Uses  []AnswerUse
 	Usage Usage
-	// ID returns an id that begins with a prefix: of the answer as a whole for n = 0, else of
-	// the nth use.
+	// ID returns an id with a prefix: the id of the answer for n = 0, else that of the nth tool use.
 	ID func(prefix string, n int) string
-	// UsageInStream has a stream of chat completions end with the usage.
+	// UsageInStream makes a stream of chat completions end with the usage.
 	UsageInStream bool
 }
 
@@ -26,7 +25,7 @@ type AnswerUse struct {
 	Arguments json.RawMessage // an object
 }
 
-// hasText reports whether an answer has text: it does if it has nothing else.
+// hasText reports whether an answer has text, which it also does if it has nothing else.
 func (a Answer) hasText() bool { return a.Text != "" || len(a.Uses) == 0 }
 
 // Event is one event of a stream.
@@ -48,14 +47,14 @@ type rawText string
 // doneWord ends a stream of chat completions.
 const doneWord = rawText("[DONE]")
 
-// Failure is an error of a provider to be written.
+// Failure is a provider's error to be written.
 type Failure struct {
 	Status       int // of HTTP
 	Message      string
-	Type         string   // as OpenAI and Anthropic name it; empty for that of the status
-	GoogleStatus string   // as Google names it; empty for that of the status
-	RetryAfter   *float64 // seconds; only Google has it in the body
-	Quota        bool     // a quota is used up; only Google has it apart from the type
+	Type         string   // name for OpenAI and Anthropic; empty for the default of the status
+	GoogleStatus string   // name for Google; empty for the default of the status
+	RetryAfter   *float64 // seconds; in the body only for Google
+	Quota        bool     // a quota is used up; apart from Type only for Google
 }
 
 // Whole returns an answer that is not streamed, as JSON.
@@ -88,8 +87,8 @@ func (n Name) TokenCount(tokens int64) []byte {
 }
 
 const (
-	// created is when every answer and model was made, in seconds of Unix time: answers to
-	// the same request are the same.
+	// created is the reported creation time of answers and models, in seconds of Unix time. It is
+	// constant, so that equal requests get equal answers.
 	created = 1_700_000_000
 	// tokenLimit is the reported limit of models for input and output tokens.
 	tokenLimit = 1_000_000
@@ -113,7 +112,7 @@ func words(text string) []string {
 	return all
 }
 
-// pieces returns arguments in parts of a few characters.
+// pieces splits arguments into pieces of a few characters.
 func pieces(arguments json.RawMessage) []string {
 	const size = 12
 	var all []string
@@ -124,7 +123,7 @@ func pieces(arguments json.RawMessage) []string {
 	return all
 }
 
-// mustEncode returns the JSON of objects of strings, numbers and JSON.
+// mustEncode encodes v, which must consist of objects, strings, numbers and JSON.
 func mustEncode(v any) []byte {
 	body, err := jsontext.Marshal(v)
 	if err != nil {

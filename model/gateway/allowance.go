@@ -13,31 +13,30 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// DefaultRequests is how many requests an agent may make in a trial.
+// DefaultRequests is the default number of requests that an agent may make in a trial.
 const DefaultRequests = 1000
 
-// maxRefused is how many requests beyond its limits an agent may make before it is ended. Each
-// is recorded.
+// maxRefused is the number of requests beyond its limits after which an agent is stopped. Each is
+// recorded.
 const maxRefused = 100
 
-// maxCost is the most that a call is counted as, in US dollars, so that sums stay numbers.
+// maxCost is the maximum cost counted for a call, in US dollars. It keeps sums finite.
 const maxCost = 1e15
 
-// assumedOutput is how many tokens an answer is assumed to take at most, if its request names no
-// maximum.
+// assumedOutput is the assumed maximum of an answer's tokens if the request has none.
 const assumedOutput = 128 << 10
 
-// claim is what a request asks for, which is what its call takes at most.
+// claim is the maximum that a call may use according to its request.
 type claim struct {
-	answers int64 // 0 if the request is no model's turn
+	answers int64 // 0 if the request is not for a model's turn
 	usage   dialect.Usage
 	cost    float64 // US dollars
 	model   string
-	priced  bool // or costs nothing
+	priced  bool // its price is known, or it is free
 }
 
-// asking returns the claim of a request for a model's turn, by its size in bytes. A token has at
-// least one byte.
+// asking returns the claim of a request for a model's turn of size bytes. It assumes that each
+// token has at least one byte.
 func asking(asked dialect.Asking, size int, model string, price eval.Price, priced bool) claim {
 	each := asked.MaxTokens
 	if each == 0 {
@@ -64,26 +63,26 @@ type allowance struct {
 	mu       sync.Mutex
 	requests int64         // guarded by mu, like the following fields
 	usage    dialect.Usage // of calls that have ended
-	assumed  int64         // tokens of usage that no answer told of
+	assumed  int64         // tokens in usage that no answer reported
 	cost     float64       // US dollars
-	kept     int64         // bytes that were recorded
+	kept     int64         // bytes recorded
 	refused  int
 	why      string // the first refusal
 
-	held    dialect.Usage // claims of the calls under way
+	held    dialect.Usage // claims of running calls
 	holding float64       // their costs
 	ended   chan struct{} // closed when one of them ends
 
 	running map[*hold]bool
-	took    time.Duration // of all calls together, up to since
+	took    time.Duration // total duration of all calls up to since
 	since   time.Time
-	timer   *time.Timer // when seconds are used up
+	timer   *time.Timer // fires when seconds are used up
 }
 
-// hold is a call under way.
+// hold is a running call.
 type hold struct {
 	claim
-	cut context.CancelCauseFunc // ends the call when time is up
+	cut context.CancelCauseFunc // ends the call at the time limit
 }
 
 func newAllowance(limits eval.ModelLimits) *allowance {
@@ -91,9 +90,9 @@ func newAllowance(limits eval.ModelLimits) *allowance {
 	return &allowance{limits: limits, running: map[*hold]bool{}, ended: make(chan struct{})}
 }
 
-// take admits a call, which the caller gives back, or returns why it exceeds a limit. A call whose
-// claim does not fit beside those under way waits until some of these have ended. If ctx ends
-// meanwhile, take returns nothing.
+// take admits a call, or returns which limit it exceeds. The caller must end the call with give. A
+// call whose claim does not fit next to those of running calls waits until some of them have ended.
+// If ctx ends first, take returns nothing.
 func (a *allowance) take(ctx context.Context, c claim, cut context.CancelCauseFunc) (*hold, string) {
 	for {
 		h, why, ended := a.admit(c, cut)
@@ -108,7 +107,7 @@ func (a *allowance) take(ctx context.Context, c claim, cut context.CancelCauseFu
 	}
 }
 
-// admit admits a call now, or returns why never, or what to wait for.
+// admit admits a call immediately, or returns why it never can be, or a channel to wait for.
 func (a *allowance) admit(c claim, cut context.CancelCauseFunc) (h *hold, why string, ended chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,8 +130,8 @@ func (a *allowance) admit(c claim, cut context.CancelCauseFunc) (h *hold, why st
 	return h, "", nil
 }
 
-// refusal returns why a call exceeds a limit, whatever those under way take. One answer may take
-// more than is left; several together must fit.
+// refusal returns which limit a call exceeds regardless of running calls. A single answer may
+// exceed what is left; several must fit together.
 func (a *allowance) refusal(c claim) string {
 	seconds := time.Duration(a.limits.Seconds) * time.Second
 	several := c.answers > 1 && defence.CountedAsking
@@ -157,7 +156,7 @@ func (a *allowance) refusal(c claim) string {
 	return ""
 }
 
-// unseen says how much of the usage no answer told of.
+// unseen describes how much of the usage no answer reported.
 func (a *allowance) unseen() string {
 	if a.assumed == 0 {
 		return ""
@@ -165,7 +164,7 @@ func (a *allowance) unseen() string {
 	return fmt.Sprintf(", counting the %d tokens that were asked for in calls whose answers did not say what they took", a.assumed)
 }
 
-// give ends a call, and adds what it took.
+// give ends a call, and adds its usage.
 func (a *allowance) give(h *hold, took dialect.Usage, assumed int64, cost float64, kept int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -177,8 +176,8 @@ func (a *allowance) give(h *hold, took dialect.Usage, assumed int64, cost float6
 	a.ended = make(chan struct{})
 }
 
-// recount adds up the claims of the calls under way, and sets the time at which they use up the
-// seconds. The caller holds mu and has called clock.
+// recount adds up the claims of running calls, and sets the timer for when they use up the seconds.
+// The caller holds mu and has called clock.
 func (a *allowance) recount() {
 	a.held, a.holding = dialect.Usage{}, 0
 	for h := range a.running {
@@ -192,26 +191,26 @@ func (a *allowance) recount() {
 	}
 }
 
-// clock adds the time since it was last called to that of all calls under way. The caller holds mu.
+// clock adds the time since its last call for each running call. The caller holds mu.
 func (a *allowance) clock() {
 	now := time.Now()
 	a.took += now.Sub(a.since) * time.Duration(len(a.running))
 	a.since = now
 }
 
-// timeUp ends all calls under way, if the seconds are used up.
+// timeUp ends all running calls if the seconds are used up.
 func (a *allowance) timeUp() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.clock(); a.took < time.Duration(a.limits.Seconds)*time.Second {
-		return // a call has ended meanwhile, and there is another timer
+		return // a call has ended in the meantime, which set another timer
 	}
 	for h := range a.running {
 		h.cut(errTimeUp)
 	}
 }
 
-// keep adds bytes that were recorded of a request that was refused.
+// keep adds bytes recorded of a refused request.
 func (a *allowance) keep(kept int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -226,21 +225,21 @@ func (a *allowance) exhausted() bool {
 	return a.refused >= maxRefused || a.refused > 0 && a.kept > maxKeptInAll+maxMemory
 }
 
-// overspent returns why the first request was refused; empty if none was.
+// overspent returns why the first request was refused or cut off at a limit, or "".
 func (a *allowance) overspent() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.why
 }
 
-// blame counts a call that was cut off at a limit as refused.
+// blame records why a call was cut off at a limit, unless a request was refused before.
 func (a *allowance) blame(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.why = cmp.Or(a.why, why)
 }
 
-// costOf returns what usage costs at a price, in US dollars, up to maxCost.
+// costOf returns the cost of usage at a price, in US dollars, up to maxCost.
 func costOf(p eval.Price, u dialect.Usage) float64 {
 	or := func(price *float64) float64 {
 		if price == nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/waza-isolate/waza/model/recorded"
 )
 
-// call is one request on its way to a provider, and the answer on its way back.
+// call is one request to a provider and its response.
 type call struct {
 	gateway  *Gateway
 	provider Provider
@@ -33,15 +33,15 @@ type call struct {
 	shape    dialect.Name // of errors
 	record   evidence.ModelCall
 	answer   bounded.Head   // the part that is recorded
-	watch    *dialect.Watch // reads the answer to a model's turn as it passes
+	watch    *dialect.Watch // reads the response to a model's turn while it is forwarded
 	w        http.ResponseWriter
-	asking   *dialect.Asking // nil if the request is no model's turn
+	asking   *dialect.Asking // nil if the request is not for a model's turn
 	hold     *hold
 	fault    *cassette.Fault // nil for none
-	unsent   bool            // the provider got nothing of the request
+	unsent   bool            // no part of the request reached the provider
 	left     bool            // the agent has disconnected
-	slow     bool            // the agent was slow to take the answer, for which a provider may break it off
-	replaced bool            // the agent got an answer of ours in place of the provider's
+	slow     bool            // the agent read the response slowly, which may make a provider break it off
+	replaced bool            // the agent got our answer instead of the provider's
 
 	understood chan struct{} // closed once the following fields are set
 	model      string        // as the request names it
@@ -66,8 +66,8 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 	return c
 }
 
-// understand reads the request for the record while the provider is asked. It gets a copy of the
-// record, since the call writes to its own meanwhile.
+// understand reads the request for the record while the provider processes it. It gets a copy of
+// the record, since the call modifies its own in the meantime.
 func (c *call) understand(made evidence.ModelCall) {
 	defer close(c.understood)
 	c.gateway.decoding.Lock()
@@ -80,7 +80,7 @@ func (c *call) understand(made evidence.ModelCall) {
 	c.digest = recorded.Digest(c.gateway.rec.Clean, made.Method, made.Path, made.Request)
 }
 
-// claim returns what the request asks for. Only models' turns cost anything.
+// claim returns the claim of the request. Only models' turns cost anything.
 func (c *call) claim() claim {
 	if c.asking == nil {
 		return claim{priced: true}
@@ -126,7 +126,7 @@ var (
 	errTooLarge = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 )
 
-// refuse answers a request beyond the trial's limits.
+// refuse answers a request that exceeds the trial's limits.
 func (c *call) refuse(why string) {
 	c.instead(overBudget(why))
 	c.record.Outcome, c.record.Error = evidence.ModelBudget, why
@@ -138,12 +138,12 @@ func (c *call) refuse(why string) {
 	}
 }
 
-// instead answers with a refusal in the provider's place.
+// instead answers with a refusal in place of the provider.
 func (c *call) instead(why refusal) {
 	body := why.write(c.w, c.shape)
 	c.record.Status, c.record.ContentType = why.status, contentJSON
 	c.record.FirstByte = c.gateway.rec.Now()
-	_, _ = c.answer.Write(body) // it never fails
+	_, _ = c.answer.Write(body) // never fails
 	c.replaced = true
 }
 
@@ -167,7 +167,7 @@ func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer)
 	return c.copy(ctx, answer, silence)
 }
 
-// answered returns the answer of the provider, with the call's fault.
+// answered returns the provider's response with the call's fault applied.
 func (c *call) answered(ctx context.Context, header http.Header) (*http.Response, error) {
 	ask := func() (*http.Response, error) { return c.asked(ctx, header) }
 	if c.makeFault(); c.fault != nil {
@@ -176,7 +176,7 @@ func (c *call) answered(ctx context.Context, header http.Header) (*http.Response
 	return ask()
 }
 
-// asked returns the answer of the provider, or of its player.
+// asked returns the response of the provider or its player.
 func (c *call) asked(ctx context.Context, header http.Header) (*http.Response, error) {
 	if player := c.provider.Player; player != nil {
 		answer, err := player.Answer(ctx, c.record.Method, c.record.Path, c.record.Request)
@@ -193,7 +193,7 @@ func (c *call) asked(ctx context.Context, header http.Header) (*http.Response, e
 	return answer, err
 }
 
-// isDial reports whether a request was not sent, since nothing was connected to.
+// isDial reports whether a request was not sent because no connection was made.
 func isDial(err error) bool {
 	var on *net.OpError
 	return errors.As(err, &on) && (on.Op == "dial" || on.Op == "proxyconnect")
@@ -209,7 +209,7 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 	out.Host = out.URL.Host
 	out.Header = requestHeader(header)
 	if c.asking != nil {
-		out.Header.Set("Content-Type", contentJSON) // in no charset but that in which it was read
+		out.Header.Set("Content-Type", contentJSON) // without a charset, as the body was read as UTF-8
 	}
 	c.provider.authorize(out.Header)
 	return out, nil
@@ -228,8 +228,8 @@ func cannotPass(answer *http.Response) string {
 	return ""
 }
 
-// failed answers in place of a provider that did not, unless the agent is cut off. It returns
-// the cause.
+// failed answers in place of a provider that did not, unless the agent is cut off. It returns the
+// cause.
 func (c *call) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -249,7 +249,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// begin passes the status and the headers on.
+// begin forwards the status and the headers.
 func (c *call) begin(answer *http.Response) {
 	h := c.w.Header()
 	maps.Copy(h, answerHeader(answer.Header))
@@ -261,13 +261,13 @@ func (c *call) begin(answer *http.Response) {
 	c.record.Status, c.record.ContentType = answer.StatusCode, h.Get("Content-Type")
 	c.watch = dialect.NewWatch(c.record.Dialect, c.record.ContentType)
 	if _, ok := h["Content-Type"]; !ok {
-		h["Content-Type"] = nil // or net/http guesses
+		h["Content-Type"] = nil // keeps net/http from guessing
 	}
 	c.w.WriteHeader(answer.StatusCode)
 	c.flush()
 }
 
-// copy passes the body on as it comes, with secrets blanked.
+// copy forwards the body as it arrives, with secrets replaced.
 func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Timer) error {
 	out := secret.NewWriter(c.gateway.secrets, toAgent{c})
 	buffer := make([]byte, 32<<10)
@@ -282,7 +282,7 @@ func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Ti
 		if n > 0 {
 			_, _ = out.Write(buffer[:n]) // its error is c.left
 		}
-		whole := size == answer.ContentLength && size <= maxAnswer // nothing comes behind it
+		whole := size == answer.ContentLength && size <= maxAnswer // no bytes follow
 		if err == nil && !whole && !c.left {
 			continue
 		}
@@ -300,10 +300,10 @@ func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Ti
 	}
 }
 
-// slowAgent is how long an agent that reads may take for a part of an answer.
+// slowAgent is how long an agent may take to read a part of a response before it counts as slow.
 const slowAgent = 5 * time.Second
 
-// toAgent writes to the agent at once, and to the record.
+// toAgent writes to the agent immediately, and to the record.
 type toAgent struct{ *call }
 
 func (a toAgent) Write(p []byte) (int, error) {
@@ -319,7 +319,7 @@ func (a toAgent) Write(p []byte) (int, error) {
 	began := time.Now()
 	defer func() { a.slow = a.slow || time.Since(began) > slowAgent }()
 	_ = control.SetWriteDeadline(began.Add(bodyTimeout))
-	if a.gateway.ctx.Err() != nil { // maybe before the deadline was moved
+	if a.gateway.ctx.Err() != nil { // the gateway may have ended before the deadline was set
 		cutOff(control)
 	}
 	if _, err := a.w.Write(p); err != nil {
@@ -344,7 +344,7 @@ func (c *call) finish(broken error) {
 	reported := c.reported()
 	alone := c.asking != nil && c.asking.Answers == 1
 	if alone && errors.Is(broken, context.Canceled) && reported.Stop != "" && reported.Usage != nil && reported.Error == "" {
-		broken = nil // the answer was complete: some agents do not wait for the stream's end
+		broken = nil // the response was complete: some agents do not wait for the end of the stream
 	}
 	switch {
 	case errors.Is(broken, errTimeUp):
@@ -365,7 +365,7 @@ func (c *call) finish(broken error) {
 	c.write()
 }
 
-// brokenOff reports whether the provider broke off an answer, through no fault of the agent's.
+// brokenOff reports whether the provider broke off a response, and the agent did not cause that.
 func (c *call) brokenOff(broken error) bool {
 	return c.record.Outcome == evidence.ModelTransport && c.record.Status < 400 && !c.replaced && !c.slow &&
 		!errors.Is(broken, errTooLarge) && !errors.Is(broken, errSilent)
@@ -388,8 +388,8 @@ func (c *call) reported() dialect.Response {
 	return reported
 }
 
-// count adds the call to the totals of the trial. Where the answer does not say what it took, that
-// is what was asked for, for limits only. What is recorded has the cost of the usage that is known.
+// count adds the call to the totals of the trial. If the response does not report its usage, the
+// limits count the claim instead. The record contains only the cost of known usage.
 func (c *call) count(reported dialect.Response, whole bool) {
 	<-c.understood
 	usage := reported.Usage
@@ -409,16 +409,17 @@ func (c *call) count(reported dialect.Response, whole bool) {
 			c.record.Cost = new(costOf(price, *usage))
 		}
 	}
-	if c.hold == nil { // the agent did not wait for its turn
+	if c.hold == nil { // the agent did not wait to be admitted
 		c.gateway.allowed.keep(c.size())
 		return
 	}
 	c.gateway.allowed.give(c.hold, counted, counted.Total()-known, cost, c.size())
 }
 
-// isUnseen reports whether the provider may have done more for the request than its answer says: the
-// answer was not read to its end, has no count of tokens, or has one that cannot be. An error tells
-// that there was no turn, except for those with which a provider also ends one that took too long.
+// isUnseen reports whether the provider may have used more for the request than its response
+// reports: the response was not read to its end, or has no count of tokens or an impossible one. An
+// error means that there was no turn, except for errors that providers also use for a turn that
+// took too long.
 func (c *call) isUnseen(reported dialect.Response, whole bool) bool {
 	if c.asking == nil || c.hold == nil || c.unsent || !defence.CountedAsking {
 		return false
@@ -432,16 +433,16 @@ func (c *call) isUnseen(reported dialect.Response, whole bool) bool {
 	return !whole || reported.Error != "" || u == nil || u.Input == 0 || u.Output == 0 && said
 }
 
-// statusOverloaded is how Anthropic's API refuses a request for which it has no room.
+// statusOverloaded is the status with which Anthropic's API rejects requests when it is overloaded.
 const statusOverloaded = 529
 
-// size returns how many bytes of the call are kept.
+// size returns how many bytes of the call are recorded.
 func (c *call) size() int64 { return int64(len(c.record.Request) + len(c.answer.Bytes())) }
 
-// truncated returns how many bytes of the answer are not kept.
+// truncated returns how many bytes of the answer are not recorded.
 func (c *call) truncated() int64 { return c.answer.Size() - int64(len(c.answer.Bytes())) }
 
-// write records the call, and gives back the memory of its answer.
+// write records the call, and releases the memory of its answer.
 func (c *call) write() {
 	c.record.Response, c.record.Truncated = c.answer.Bytes(), c.truncated()
 	c.record.End = c.gateway.rec.Now()

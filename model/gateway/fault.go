@@ -20,7 +20,7 @@ import (
 // errCut ends an answer early.
 var errCut = errors.New("the stream was cut by a fault that the eval asks for")
 
-// makeFault chooses the fault of a model's turn, if it is to have one, and records that.
+// makeFault chooses the fault of a model's turn, if any, and records it.
 func (c *call) makeFault() {
 	if c.provider.Fault == nil || c.asking == nil {
 		return
@@ -35,7 +35,8 @@ func (c *call) makeFault() {
 	})
 }
 
-// withFault returns the answer to a request as the fault makes it, which may be in the provider's place.
+// withFault returns the response with the fault applied. Some faults replace the provider's
+// response.
 func (c *call) withFault(ctx context.Context, ask func() (*http.Response, error)) (*http.Response, error) {
 	switch c.fault.Kind {
 	case evidence.FaultRateLimit:
@@ -68,7 +69,7 @@ func (c *call) withFault(ctx context.Context, ask func() (*http.Response, error)
 	return nil, err
 }
 
-// refusedBy returns an error in the provider's place, which is not asked.
+// refusedBy returns an error response in place of the provider's, which is not asked.
 func (c *call) refusedBy(f dialect.Failure) *http.Response {
 	c.unsent = true
 	f.Message = cmp.Or(c.fault.Message, f.Message)
@@ -78,7 +79,7 @@ func (c *call) refusedBy(f dialect.Failure) *http.Response {
 	}
 }
 
-// halfBody is the first half of an answer, after which nothing comes or the connection ends.
+// halfBody is the first half of a response, after which the stream stalls or the connection ends.
 type halfBody struct {
 	io.Reader
 	ctx   context.Context // of the request

@@ -7,9 +7,9 @@
 // Only known parts of an API, query parameters and headers pass. Bodies are not re-encoded; a copy
 // of them is parsed. The secrets of a provider are hidden from the agent: they are replaced with the
 // same number of bytes wherever a response contains them.
-//
-// It does not use httputil.ReverseProxy, which does not report which side broke a response
-// off; the record of a request needs that.
+// Only known parts of an API, query parameters and headers are forwarded. Bodies are not
+// re-encoded; a copy of them is parsed. The secrets of a provider are hidden from the agent:
+// wherever a response contains them, they are replaced by the same number of bytes.
 //
 // The gateway neither follows redirects nor retries; agents do that. It does not know about
 // trials or where it is served.
@@ -41,7 +41,7 @@ type Recorder interface {
 	ModelCall(c evidence.ModelCall)
 	Event(e evidence.Event)
 	Now() time.Time
-	// Clean writes a text, or a document of JSON, as the recorder keeps it.
+	// Clean writes a text or JSON document as the recorder stores it.
 	Clean(w io.Writer, doc []byte) error
 }
 
@@ -54,11 +54,10 @@ const (
 	maxKeptInAll = 1 << 30         // bytes of both in a trial; requests after that are refused, and after maxMemory more the agent is stopped
 )
 
-// maxNotes is how many events a gateway records of requests that it does not pass on.
+// maxNotes is the maximum number of events recorded about requests that are not forwarded.
 const maxNotes = 200
 
-// Gateway serves the agent of one trial. It is an http.Handler for whatever is asked of
-// its host.
+// Gateway is the HTTP handler for the models of one trial.
 type Gateway struct {
 	rec       Recorder
 	providers map[string]Provider
@@ -69,7 +68,7 @@ type Gateway struct {
 	notes     atomic.Int64
 	exhausted chan struct{}
 	exhaust   func()     // closes it
-	decoding  sync.Mutex // held to decode a body: what that takes is many times the body
+	decoding  sync.Mutex // held while a body is decoded, which takes many times its size in memory
 
 	ctx    context.Context // of every call
 	cancel context.CancelCauseFunc
@@ -103,7 +102,7 @@ func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) *Gateway 
 	return g
 }
 
-// Close ends the calls under way, returns when all are recorded, and keeps no connection.
+// Close ends running calls, and returns when all are recorded and no connection is left.
 func (g *Gateway) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -117,21 +116,20 @@ func (g *Gateway) Close() {
 	}
 }
 
-// Overspent returns the first limit that the agent exceeded, as a sentence; empty if it kept to all.
+// Overspent returns the first limit that the agent exceeded, as a sentence, or "".
 func (g *Gateway) Overspent() string { return g.allowed.overspent() }
 
-// Exhausted returns a channel that is closed once the agent was refused so often that it need
-// not go on. From then on it gets no answers.
+// Exhausted returns a channel that is closed once the agent was refused so often that it must be
+// stopped. From then on it gets no answers.
 func (g *Gateway) Exhausted() <-chan struct{} { return g.exhausted }
 
 // Refused returns, for each provider that rejected its key, how to fix that.
 func (g *Gateway) Refused() []string { return g.health.refusals() }
 
-// Down checks the providers whose last response to the agent was a failure by requesting
-// their list of models, since an agent may provoke errors. For the first provider that
-// fails in the same way, it returns an error with advice. An answer that the provider itself broke off
-// needs no such check: what an agent does to its own connection is not counted as that. One whose answers
-// are played is never down.
+// Down checks the providers whose last response to the agent was a failure, by requesting their
+// list of models, since an agent may provoke errors. It returns an error with advice for the first
+// provider that fails in the same way. A response that the provider broke off needs no such check:
+// one that the agent broke off does not count. A provider whose answers are played is never down.
 func (g *Gateway) Down(ctx context.Context) error {
 	failed := g.health.failed()
 	for _, name := range sortedKeys(failed) {
@@ -157,8 +155,8 @@ func (g *Gateway) Down(ctx context.Context) error {
 	return nil
 }
 
-// begin reports whether the gateway still takes requests. If so, the caller ends the request
-// with g.calls.Done.
+// begin reports whether the gateway still accepts requests. If so, the caller must call
+// g.calls.Done at the end of the request.
 func (g *Gateway) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,7 +174,7 @@ func (g *Gateway) next() int {
 	return g.seq
 }
 
-// note records a request that is not passed on.
+// note records a request that is not forwarded.
 func (g *Gateway) note(what string) {
 	if g.notes.Add(1) <= maxNotes {
 		g.rec.Event(evidence.Event{Kind: "model", Where: "agent", Message: what})
@@ -233,8 +231,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.serve(w, r)
 }
 
-// asking reads what a request asks a provider to spend; nil if it is for no model's turn. It refuses
-// what could be spent unseen.
+// asking reads what a request asks a provider to spend; nil if it is not for a model's turn. It
+// rejects requests whose cost could not be seen.
 func (g *Gateway) asking(header http.Header, body []byte, of part) (*dialect.Asking, error) {
 	switch {
 	case of.turn == "":
@@ -264,13 +262,13 @@ func cutOff(c *http.ResponseController) {
 	_ = c.SetWriteDeadline(time.Unix(1, 0))
 }
 
-// decline answers a request that no provider is asked.
+// decline answers a request that is not forwarded to a provider.
 func (g *Gateway) decline(w http.ResponseWriter, r *http.Request, why refusal, shape dialect.Name) {
 	g.note(fmt.Sprintf("%.16s %.512q was refused: %s", r.Method, r.RequestURI, why.message))
 	why.write(w, shape)
 }
 
-// read reads a request's body whole, in the gateway's memory. The caller releases it.
+// read reads a request's whole body, within the gateway's memory limit. The caller must release it.
 func (g *Gateway) read(r *http.Request) (*bounded.Buffer, *refusal) {
 	body := &bounded.Buffer{Max: maxRequest, Share: g.memory}
 	var why refusal

@@ -9,8 +9,9 @@ import (
 	"github.com/waza-isolate/waza/internal/web"
 )
 
-// requestHeader returns the headers of an agent's request that are passed on: those that clients of the
-// dialects need. Others may choose who pays, or have a provider take the request for another.
+// requestHeader returns the headers of an agent's request that are forwarded: those that clients of
+// the APIs need. Other headers might choose who pays, or change how a provider interprets the
+// request.
 func requestHeader(header http.Header) http.Header {
 	out := known(header, func(name string) bool {
 		return slices.Contains([]string{
@@ -18,14 +19,14 @@ func requestHeader(header http.Header) http.Header {
 		}, name) || strings.HasPrefix(name, "X-Stainless-")
 	})
 	if header.Get("User-Agent") == "" {
-		out.Set("User-Agent", "") // or net/http names itself
+		out.Set("User-Agent", "") // keeps net/http from setting its own
 	}
 	out.Set("Accept-Encoding", "identity")
 	return out
 }
 
-// answerHeader returns the headers of a provider's answer that are passed on. None has a name of the
-// provider's choice, which could be its key.
+// answerHeader returns the headers of a provider's response that are forwarded. The provider
+// chooses none of their names, which could contain its key.
 func answerHeader(header http.Header) http.Header {
 	return known(header, func(name string) bool {
 		return slices.Contains([]string{
@@ -35,7 +36,7 @@ func answerHeader(header http.Header) http.Header {
 	})
 }
 
-// limitOf returns the family of a header that tells of a rate limit, and "" for other headers.
+// limitOf returns the family of a rate limit header, or "" for other headers.
 func limitOf(name string) string {
 	words := strings.Split(strings.ToLower(name), "-")
 	at := slices.Index(words, "ratelimit")
@@ -50,7 +51,7 @@ func limitOf(name string) string {
 	return strings.Join(words[:at+1], "-")
 }
 
-// known returns the headers with names that are known.
+// known returns the headers with known names.
 func known(header http.Header, isKnown func(name string) bool) http.Header {
 	out := web.EndToEnd(header)
 	for name := range out {

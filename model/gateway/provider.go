@@ -22,36 +22,37 @@ import (
 	"github.com/waza-isolate/waza/model/recorded"
 )
 
-// Provider is where models are asked.
+// Provider is a provider of models.
 type Provider struct {
-	Name    string   // the first segment of its paths, as package eval has validated it
-	Kind    string   // API, one of eval.ModelKinds; empty for a script, which has them all
-	BaseURL *url.URL // what its paths are below
-	// Player answers in its place; may be nil. A request that it leaves to the provider goes on.
+	Name    string   // the first path segment of its requests; validated by package eval
+	Kind    string   // API, one of eval.ModelKinds; empty for a script, which supports all
+	BaseURL *url.URL // URL that its paths are relative to
+	// Player answers in place of the provider; may be nil. Requests that it does not answer are sent
+	// to the provider.
 	Player *recorded.Player
-	// Fault returns the fault to make of the next turn, or nil. It may be nil.
+	// Fault returns the fault for the next turn, or nil. May be nil.
 	Fault func(method, path string, body []byte) *cassette.Fault
-	// Transport sends it requests; required without a player.
+	// Transport sends requests to the provider; required without a player.
 	Transport http.RoundTripper
 	Key       string            // empty for none
-	KeyEnv    string            // the variable that the key is from, for messages
+	KeyEnv    string            // variable that contains the key, for messages
 	Headers   map[string]string // replace those of the agent
 	// Secrets are the parts of Headers to hide.
 	Secrets []string
 	Prices  map[string]eval.Price // by model
-	// Silence is how long it may say nothing, before an answer and within it; default
-	// 10 minutes.
+	// Silence is how long the provider may send nothing, before and within a response; default 10
+	// minutes.
 	Silence time.Duration
 }
 
 // isPlayed reports whether the provider itself is never asked.
 func (p Provider) isPlayed() bool { return p.Player != nil && !p.Player.IsLive() }
 
-// defaultSilence is long, since a model that thinks may say nothing meanwhile.
+// defaultSilence is long, since a model may think for a long time without output.
 const defaultSilence = 10 * time.Minute
 
-// InProcess returns a transport on which h answers, without any port: each request has a pipe of
-// its own, which ends with the answer.
+// InProcess returns a transport to the handler h, without a port: each request has its own pipe,
+// which ends with the response.
 func InProcess(h http.Handler) http.RoundTripper {
 	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 	return &http.Transport{
@@ -65,12 +66,12 @@ func InProcess(h http.Handler) http.RoundTripper {
 	}
 }
 
-// api is what providers of a kind have in common.
+// api is the API of a kind of providers.
 type api struct {
 	header, scheme string       // the header with the key, and the prefix of the key
 	models         string       // path of the list of models
-	errors         dialect.Name // in which errors are written, if a request is in no dialect
-	parts          []part       // that agents may ask for
+	errors         dialect.Name // format of errors for requests in no known dialect
+	parts          []part       // parts that agents may use
 }
 
 // apiOf returns the API of a kind of providers.
@@ -110,18 +111,19 @@ func (p Provider) refusesKey(status int) string {
 	return fmt.Sprintf("the model provider %q answered %d to its key; set the environment variable %s to one that is valid there", p.Name, status, p.KeyEnv)
 }
 
-// checkTimeout bounds a request of our own to a provider.
+// checkTimeout bounds a request of the gateway itself to a provider.
 const checkTimeout = 15 * time.Second
 
-// Classes of a provider's failures. An agent that provokes one error is not excused by another.
+// Classes of a provider's failures. A failure of one class does not excuse an agent that provoked
+// an error of another.
 const (
 	downKey    = "refuses its key"
 	downServer = "does not answer"
 	downStream = "breaks off"
 )
 
-// classOf returns the class of an answer's status, or of an error in its place; empty if the
-// provider can be asked.
+// classOf returns the failure class of a status, or of an error without a status; "" if the
+// provider is available.
 func classOf(status int, err error) string {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
@@ -139,7 +141,7 @@ type health struct {
 	down    map[string]string // failure classes of providers whose last turn failed; guarded by mu
 }
 
-// refused remembers that a provider refuses its key, and reports whether that is new.
+// refused records that a provider rejects its key, and reports whether that is new.
 func (h *health) refused(provider, why string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,8 +161,8 @@ func (h *health) refusals() []string {
 	return all
 }
 
-// lastTurn remembers how a provider did with the last turn that was asked of it, and whether it broke
-// its answer off.
+// lastTurn records the result of the last turn of a provider, and whether the provider broke its
+// response off.
 func (h *health) lastTurn(c evidence.ModelCall, brokenOff bool) {
 	var err error
 	switch {
@@ -201,6 +203,6 @@ func (p Provider) check(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, answer.Body, 64<<10) // so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, answer.Body, 64<<10) // so that the connection can be reused
 	return answer.StatusCode, nil
 }

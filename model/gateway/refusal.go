@@ -7,12 +7,12 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// refusal is an error that the gateway answers with, in the provider's place.
+// refusal is an error response of the gateway in place of the provider's.
 type refusal struct {
 	status  int
-	kind    string // as OpenAI and Anthropic name it
-	google  string // as Google does
-	final   bool   // the client should not ask again
+	kind    string // name for OpenAI and Anthropic
+	google  string // name for Google
+	final   bool   // the client must not retry
 	message string
 }
 
@@ -32,14 +32,14 @@ func unreachable(status int, message string) refusal {
 	return refusal{status, "api_error", "UNAVAILABLE", false, message}
 }
 
-// body returns the refusal as an error of the API.
+// body returns the refusal in the error format of an API.
 func (r refusal) body(shape dialect.Name) []byte {
 	return shape.Failure(dialect.Failure{
 		Status: r.status, Message: r.message, Type: r.kind, GoogleStatus: r.google, Quota: r.status == http.StatusTooManyRequests,
 	})
 }
 
-// write answers with the refusal and returns the body. Clients of OpenAI and Anthropic heed
+// write sends the refusal and returns its body. Clients of OpenAI and Anthropic obey
 // X-Should-Retry.
 func (r refusal) write(w http.ResponseWriter, shape dialect.Name) []byte {
 	body := r.body(shape)
@@ -50,7 +50,7 @@ func (r refusal) write(w http.ResponseWriter, shape dialect.Name) []byte {
 		h.Set("X-Should-Retry", "false")
 	}
 	w.WriteHeader(r.status)
-	_, _ = w.Write(body) // an agent that left needs none
+	_, _ = w.Write(body) // fails if the agent has left
 	return body
 }
 

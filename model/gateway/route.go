@@ -24,8 +24,8 @@ var (
 	errPath     = errors.New("the path has a segment that is empty, a dot or two, or that holds a slash, a backslash, a percent sign or a control character")
 )
 
-// routeOf reads the target of a request. It refuses whatever could lead out of a provider's
-// base URL, however often it is decoded on the way.
+// routeOf parses the target of a request. It rejects paths that could lead out of a provider's base
+// URL, even if they are decoded several times.
 func routeOf(u *url.URL) (route, error) {
 	if u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" {
 		return route{}, errAbsolute
@@ -40,7 +40,7 @@ func routeOf(u *url.URL) (route, error) {
 		if err != nil || !isPlain(text) {
 			return route{}, errPath
 		}
-		segments[i] = url.PathEscape(text) // in one way, so that one path is one thing
+		segments[i] = url.PathEscape(text) // normalized, so that each path has only one form
 	}
 	return route{provider: segments[0], rest: strings.Join(segments[1:], "/"), query: knownParameters(u.RawQuery)}, nil
 }
@@ -52,8 +52,8 @@ func isPlain(segment string) bool {
 	return segment != "" && segment != "." && segment != ".." && !special
 }
 
-// knownParameters returns a query with the parameters that clients of the dialects need: none
-// that holds a key, or has a provider take the request for another.
+// knownParameters returns a query with only the parameters that clients of the APIs need. None
+// contains a key, or changes how a provider interprets the request.
 func knownParameters(query string) string {
 	var kept []string
 	for part := range strings.SplitSeq(query, "&") {
@@ -70,18 +70,19 @@ func knownParameters(query string) string {
 	return strings.Join(kept, "&")
 }
 
-// part is a part of a provider's API that is passed on.
+// part is a part of a provider's API that requests are forwarded to.
 type part struct {
 	method string
 	path   *regexp.Regexp // below the base URL
-	turn   dialect.Name   // empty if it is no model's turn
+	turn   dialect.Name   // empty if it is not a model's turn
 }
 
-// version is what some base URLs end with, and other clients begin their paths with.
+// version matches the version with which some base URLs end; other clients begin their paths with
+// it.
 const version = `^(?:v[0-9][a-z0-9]*/)?`
 
-// The parts of each API: models' turns, counts of tokens and lists of models. A key gives access to
-// more, such as other keys.
+// The forwarded parts of each API: models' turns, counts of tokens and lists of models. A key gives
+// access to more, such as other keys.
 var (
 	openAI = []part{
 		{http.MethodPost, regexp.MustCompile(version + `chat/completions$`), dialect.Chat},
@@ -107,7 +108,7 @@ var (
 	}
 )
 
-// partOf returns the part of the API that a request is for, and false if that is not passed on.
+// partOf returns the part of the API that a request is for, and false if it is not forwarded.
 func (p Provider) partOf(method string, to route) (part, bool) {
 	if !defence.KnownParts {
 		turn, _ := dialect.Of(method, to.String())

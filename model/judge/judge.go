@@ -42,18 +42,18 @@ const (
 type Client struct {
 	url     string // of chat completions
 	key     string
-	keyEnv  string // the variable that the key is from, for messages
+	keyEnv  string // variable that contains the key, for messages
 	timeout time.Duration
 	secrets *secret.Set
 	http    *http.Transport
 	slots   chan struct{}
-	// schemaless is set once the endpoint has refused a schema for the answer and answered without.
+	// schemaless is set once the endpoint has rejected a schema for the answer and answered without.
 	schemaless atomic.Bool
 	retry      retry.Policy
 }
 
-// New returns a client for the endpoint of j. Key is the value of the variable that j names, if
-// it names one. New adds it to secrets, which are kept out of errors.
+// New returns a client for the endpoint of j. key is the value of the variable that j names, if
+// any. New adds it to secrets, which are redacted from errors.
 func New(j evidence.Judge, key string, secrets *secret.Set) (*Client, error) {
 	secrets.Add(key)
 	base, err := j.Endpoint()
@@ -107,16 +107,16 @@ func (c *Client) ask(ctx context.Context, ask evidence.JudgeAsk) (evidence.Judge
 }
 
 const (
-	maxResponse = 4 << 20  // bytes of a response: models that reason send that along
+	maxResponse = 4 << 20  // bytes of a response, which includes the reasoning of some models
 	maxText     = 64 << 10 // bytes of an answer
-	maxSaid     = 300      // bytes of an error of the endpoint's that are shown
-	maxTokens   = 1 << 40  // that an endpoint is believed to have counted
+	maxSaid     = 300      // bytes shown of an endpoint's error
+	maxTokens   = 1 << 40  // maximum that is accepted from an endpoint
 )
 
-// failure is why an exchange brought no answer.
+// failure is why a request got no answer.
 type failure struct {
 	text       string
-	schemaless bool // the request without its schema may be answered
+	schemaless bool // the request may succeed without its schema
 }
 
 func (f *failure) Error() string { return f.text }
@@ -173,7 +173,7 @@ func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, withSchema boo
 	return c.readReply(content)
 }
 
-// unreached returns the error of a request that got no answer.
+// unreached returns the error for a request without a response.
 func (c *Client) unreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return retry.Transient(failed("the judge's endpoint does not answer within %s", c.timeout), 0)
@@ -187,7 +187,7 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	return retry.Transient(failed("the judge's endpoint cannot be reached: %s", c.clip(err.Error())), 0)
 }
 
-// refused returns the error of an answer with another status than 200.
+// refused returns the error for a response with a status other than 200.
 func (c *Client) refused(response *http.Response, content []byte, withSchema bool) error {
 	f := failed("the judge's endpoint answers %d%s", response.StatusCode, c.said(content))
 	switch status := response.StatusCode; {
@@ -210,7 +210,7 @@ func (c *Client) refused(response *http.Response, content []byte, withSchema boo
 	return f
 }
 
-// said returns the endpoint's error message, as the end of a sentence.
+// said returns the endpoint's error message in a form that ends a sentence.
 func (c *Client) said(content []byte) string {
 	text, _ := dialect.ErrorIn(content)
 	if text = strings.TrimSpace(text); text == "" {
@@ -219,7 +219,7 @@ func (c *Client) said(content []byte) string {
 	return ": " + strconv.Quote(c.clip(text))
 }
 
-// clip shortens a text of the endpoint and redacts secrets.
+// clip shortens an endpoint's text and redacts secrets.
 func (c *Client) clip(s string) string {
 	return text.Shorten(c.secrets.String(s), maxSaid)
 }
@@ -263,5 +263,5 @@ func (c *Client) readReply(content []byte) (evidence.JudgeAnswer, error) {
 	return answer, nil
 }
 
-// counted returns a count of tokens within bounds that sums stay in.
+// counted returns a count of tokens within bounds that prevent overflow of sums.
 func counted(tokens int64) int64 { return min(max(tokens, 0), maxTokens) }

@@ -13,19 +13,19 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Digest returns a SHA-256 of a request as clean keeps it, since a digest of the original could
-// be used to confirm guesses about redacted parts. It is the same for equivalent requests. For
-// a JSON object, it ignores the members in identities, replaces variable parts of strings (see
-// steadyText), ignores the order of what a conversation begins with (see unordered), and uses
-// canonical form. Other bodies are hashed unchanged.
+// Digest returns a SHA-256 of a request in the form that clean stores, since a digest of the
+// original could be used to confirm guesses about redacted parts. It is the same for equivalent
+// requests. For a JSON object, it ignores the members in identities, replaces variable parts of
+// strings (see steadyText), ignores the order in the instructions and tools (see unordered), and
+// uses canonical form. Other bodies are hashed unchanged.
 func Digest(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) string {
 	digest, _ := digested(clean, method, path, body)
 	return digest
 }
 
-// digested returns the digest of a request, and what of its object was hashed; nil for other bodies.
+// digested returns the digest of a request, and the object that was hashed; nil for other bodies.
 func digested(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) (string, map[string]any) {
-	sum := sha256.New() // hashes and buffers take everything
+	sum := sha256.New() // writes to a hash never fail
 	_, _ = io.WriteString(sum, method+"\n")
 	_ = clean(sum, []byte(path))
 	_, _ = io.WriteString(sum, "\n")
@@ -48,13 +48,14 @@ func digested(clean func(w io.Writer, doc []byte) error, method, path string, bo
 // too many values, are hashed unchanged.
 const maxNormal = 16 << 20
 
-// identities returns the members of a request's object that name the user or the conversation
-// and that no model sees.
+// identities returns the members of a request's object that identify the user or the conversation
+// and that models do not see.
 func identities() []string {
 	return []string{"client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "session_id", "user", "user_prompt_id"}
 }
 
-// normal returns the object of a body without what differs each time, or nil if it has none.
+// normal returns the object of a body without its variable parts, or nil if the body is not an
+// object.
 func normal(body []byte) map[string]any {
 	if len(body) > maxNormal || dialect.HasTooMany(body) {
 		return nil
@@ -83,12 +84,13 @@ func normal(body []byte) map[string]any {
 	return object
 }
 
-// conversations returns the members of requests that have the messages, by API. All that a conversation begins with
-// stands in the others, and in messages of the system and the developer.
+// conversations returns the members of requests that contain the messages, by API. A conversation's
+// instructions and tools are in the other members, and in messages of the system and the developer.
 func conversations() []string { return []string{"messages", "input", "contents"} }
 
-// unordered returns v with names and what has one sorted in its lists, and with the lines of its strings sorted, and
-// the names that these list in quotes: agents list tools and skills as their servers answer, and as the disk gives them.
+// unordered returns v with its lists of names and of named items sorted, the lines of its strings
+// sorted, and quoted names within a line sorted. Agents list tools and skills in the order in which
+// servers answer and directories are read.
 func unordered(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -111,7 +113,8 @@ func unordered(v any) any {
 	return v
 }
 
-// nameOf returns the name that an item of a list is or has, in the form of any API; it is empty for other items.
+// nameOf returns the name of a list's item: the item itself, or its name in the form of any API; ""
+// for other items.
 func nameOf(item any) string {
 	name := item
 	if fields, is := item.(map[string]any); is {
@@ -134,11 +137,11 @@ func sortQuoted(line string) string {
 	})
 }
 
-// quotedNames matches such a list.
+// quotedNames matches a list of names in quotes or backticks.
 var quotedNames = regexp.MustCompile("['\"`][\\w.-]+['\"`](?:, ['\"`][\\w.-]+['\"`])+")
 
-// steady returns v with what varies in its strings replaced, the results of parallel calls in one order, and
-// without marks of what to cache, which no model sees. Other keys stay.
+// steady returns v with the variable parts of its strings replaced, results of parallel calls in a
+// fixed order, and without cache markers, which models do not see. Other members are kept.
 func steady(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -161,8 +164,8 @@ func steady(v any) any {
 	return v
 }
 
-// sortResults sorts each series of tools' results in a list by the ids of their calls: agents list them as they
-// come in.
+// sortResults sorts each series of tool results in a list by the ids of their calls, since agents
+// send them in the order of their arrival.
 func sortResults(list []any) {
 	for from := 0; from < len(list); from++ {
 		to := from
@@ -174,8 +177,8 @@ func sortResults(list []any) {
 	}
 }
 
-// resultOf returns the id of the call that an item of a list has the result of, in the form of any API; it is empty for
-// other items.
+// resultOf returns the id of the call that an item of a list is the result of, in the form of any
+// API; "" for other items.
 func resultOf(item any) string {
 	fields, _ := item.(map[string]any)
 	kind, _ := fields["type"].(string)
@@ -195,9 +198,10 @@ func resultOf(item any) string {
 	return text
 }
 
-// steadyText returns text with words in place of what differs each time: UUIDs, dates as
-// 2006-01-02 or Mon Jan 2 2006, with or without a time, ports of this machine, the release of its Linux kernel, and how
-// long Codex says that a tool took. Paths in a sandbox without isolation become those in a container.
+// steadyText returns text with its variable parts replaced by words: UUIDs, dates such as
+// 2006-01-02 or Mon Jan 2 2006, with or without a time, ports of this machine, the release of its
+// Linux kernel, and the durations that Codex reports for tools. Paths in a sandbox without isolation
+// become those in a container.
 func steadyText(text string) string {
 	if strings.Contains(text, "Wall time: ") {
 		text = wallTime.ReplaceAllString(text, "Wall time: TIME seconds")
@@ -208,7 +212,8 @@ func steadyText(text string) string {
 	return replaced(replaced(text, "-:", varyingAt), " ", writtenDateAt)
 }
 
-// replaced returns text with words in place of what find finds around one of the characters at.
+// replaced returns text with words in place of the parts that find finds around one of the
+// characters in at.
 func replaced(text, at string, find func(text string, i int) (start, end int, word string)) string {
 	var out strings.Builder
 	done := 0
@@ -236,10 +241,10 @@ func replaced(text, at string, find func(text string, i int) (start, end int, wo
 
 var wallTime = regexp.MustCompile(`\bWall time: [0-9.]+ seconds\b`)
 
-// kernel matches a kernel's release as Claude Code and uname tell it, the latter behind the host's name.
+// kernel matches a kernel's release as Claude Code reports it, and as uname does, after the host's name.
 var kernel = regexp.MustCompile(`\bLinux ([\w.-]+ )?[0-9]+\.[0-9]+\.[0-9]+[\w.+~-]*`)
 
-// dayAndMonth matches the end of a text that a year follows.
+// dayAndMonth matches a day and month at the end of a text, before a year.
 var dayAndMonth = regexp.MustCompile(`\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?` +
 	`(?:` + month + ` \d{1,2}|\d{1,2} ` + month + `),?$`)
 
@@ -248,7 +253,7 @@ const month = `(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}`
 // maxDate is more than the length of the longest match of dayAndMonth.
 const maxDate = 32
 
-// writtenDateAt finds a date in words, by the space at i before its year.
+// writtenDateAt finds a date in words, given the index i of the space before its year.
 func writtenDateAt(text string, i int) (start, end int, word string) {
 	if !fits(text, i+1, "0000") || fits(text, i+5, "0") {
 		return 0, 0, ""
@@ -261,8 +266,8 @@ func writtenDateAt(text string, i int) (start, end int, word string) {
 	return i - len(before) + found[0], timeBehind(text, i+5), "DATE"
 }
 
-// sandboxAt finds the directory of a sandbox without isolation, TMPDIR/waza-USER/RUN/TRIAL, by the
-// hyphen at i.
+// sandboxAt finds the directory of a sandbox without isolation, TMPDIR/waza-USER/RUN/TRIAL, given
+// the index i of its hyphen.
 func sandboxAt(text string, i int) (start, end int) {
 	if !strings.HasSuffix(text[:i], "/waza") {
 		return 0, 0
@@ -285,14 +290,14 @@ func sandboxAt(text string, i int) (start, end int) {
 	return start, end
 }
 
-// maxPath is how many bytes a sandbox's directory may have before its hyphen.
+// maxPath is the maximum length of a sandbox's directory before its hyphen, in bytes.
 const maxPath = 256
 
 func isNameByte(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 
-// varyingAt finds what varies around the hyphen or colon at i; end is 0 if nothing does.
+// varyingAt finds the variable part around the hyphen or colon at i; end is 0 if there is none.
 func varyingAt(text string, i int) (start, end int, word string) {
 	if text[i] == ':' {
 		return portAt(text, i)
@@ -309,7 +314,8 @@ func varyingAt(text string, i int) (start, end int, word string) {
 	return 0, 0, ""
 }
 
-// timeBehind returns the end of a date whose day ends at i, including a time if it has one.
+// timeBehind returns the end of a date whose day ends at i, including the following time if there
+// is one.
 func timeBehind(text string, i int) int {
 	if !fits(text, i, "T00:00") && !fits(text, i, " 00:00") {
 		return i
@@ -331,7 +337,7 @@ func timeBehind(text string, i int) int {
 	return i
 }
 
-// portAt finds the port behind the colon at i of an address of this machine.
+// portAt finds the port in an address of this machine, given the index i of its colon.
 func portAt(text string, i int) (start, end int, word string) {
 	if !strings.HasSuffix(text[:i], "127.0.0.1") && !strings.HasSuffix(text[:i], "localhost") {
 		return 0, 0, ""
@@ -344,8 +350,8 @@ func portAt(text string, i int) (start, end int, word string) {
 	return i + 1, end, "PORT"
 }
 
-// fits reports whether text matches a pattern at i, in which 0 is a digit, x a hexadecimal
-// digit, and any other byte itself.
+// fits reports whether text matches a pattern at i. In the pattern, 0 is a digit, x a hexadecimal
+// digit, and other bytes match themselves.
 func fits(text string, i int, pattern string) bool {
 	if i < 0 || i+len(pattern) > len(text) {
 		return false

@@ -13,16 +13,16 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Options say how a side is played in a trial.
+// Options configure how a side is played in a trial.
 type Options struct {
-	// Clean writes a document as the trial's recorder keeps it; nil for all of it.
+	// Clean writes a document as the trial's recorder stores it; nil to change nothing.
 	Clean  func(w io.Writer, doc []byte) error
-	With   map[string]any       // members of every request, for conditions on more than what it asks
-	Missed func(message string) // gets each request without an answer; may be nil
-	Live   bool                 // leave a request without an answer to the provider
+	With   map[string]any       // members added to every request, for further conditions
+	Missed func(message string) // called for each request without an answer; may be nil
+	Live   bool                 // send requests without an answer to the provider
 }
 
-// Player answers in place of a provider. A trial has its own.
+// Player answers in place of a provider in one trial.
 type Player struct {
 	answers  *cassette.Player
 	side     *cassette.Side
@@ -30,7 +30,7 @@ type Player struct {
 	o        Options
 }
 
-// Play returns a player that has answered nothing yet. It reports values that cannot be played.
+// Play returns a new player. It returns an error for values that cannot be played.
 func Play(side *cassette.Side, o Options) (*Player, error) {
 	requests, err := requestsOf(side)
 	if err != nil {
@@ -42,11 +42,12 @@ func Play(side *cassette.Side, o Options) (*Player, error) {
 	return &Player{answers: side.Play(), side: side, requests: requests, o: o}, nil
 }
 
-// IsLive reports whether requests without an answer are for the provider.
+// IsLive reports whether requests without an answer are sent to the provider.
 func (p *Player) IsLive() bool { return p.o.Live }
 
-// Answer returns what the provider answered to a request for a path below its base URL, which may have a
-// query. A request without an answer gets status 400 with the reason, or nothing if it is for the provider.
+// Answer returns the recorded response to a request, whose path is relative to the provider's base
+// URL and may have a query. A request without one gets status 400 with the reason, or nil if it
+// must be sent to the provider.
 func (p *Player) Answer(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	asked := read(p.o.Clean, method, path, body)
 	members := asked.members(p.o.With)
@@ -56,7 +57,7 @@ func (p *Player) Answer(ctx context.Context, method, path string, body []byte) (
 	}
 	a, err := readAnswer(given.Value)
 	if err != nil {
-		return nil, err // Play has read it already
+		return nil, err // Play has checked it
 	}
 	if err := retry.Sleep(ctx, given.Delay); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (p *Player) Answer(ctx context.Context, method, path string, body []byte) (
 	return a.response(ctx), nil
 }
 
-// Members returns those of a request, on which entries and faults have conditions.
+// Members returns the members of a request that conditions of entries and faults refer to.
 func (o Options) Members(method, path string, body []byte) map[string]any {
 	return read(o.Clean, method, path, body).members(o.With)
 }
@@ -79,7 +80,7 @@ func (r request) members(with map[string]any) map[string]any {
 	return members
 }
 
-// response returns the answer, to a request that ends with ctx.
+// response returns the HTTP response to a request that ends with ctx.
 func (a answer) response(ctx context.Context) *http.Response {
 	answer := &http.Response{
 		StatusCode: a.Status, Header: http.Header{}, Body: &body{ctx, a.parts(), a.Left}, ContentLength: -1,
@@ -90,11 +91,11 @@ func (a answer) response(ctx context.Context) *http.Response {
 	return answer
 }
 
-// body gives the parts of an answer, each to a read of its own.
+// body returns one part of an answer per read.
 type body struct {
 	ctx   context.Context
 	parts []string
-	left  bool // wait for the agent to leave
+	left  bool // wait until the agent leaves
 }
 
 func (b *body) Read(into []byte) (int, error) {
@@ -115,7 +116,8 @@ func (b *body) Read(into []byte) (int, error) {
 
 func (b *body) Close() error { return nil }
 
-// missed returns the error that a request without an answer gets; nil if it is for the provider.
+// missed returns the error response to a request without an answer, or nil if it must be sent to
+// the provider.
 func (p *Player) missed(ctx context.Context, method, path, message string) *http.Response {
 	if p.o.Missed != nil {
 		p.o.Missed(message)
@@ -131,7 +133,8 @@ func (p *Player) missed(ctx context.Context, method, path, message string) *http
 	return answer{Status: http.StatusBadRequest, ContentType: "application/json", Body: string(failure)}.response(ctx)
 }
 
-// describe says in one sentence which request has no answer, and how it differs from the nearest that has one.
+// describe says in one sentence which request has no answer, and how it differs from the most
+// similar one that has.
 func (p *Player) describe(asked request, miss *cassette.Miss) string {
 	said := fmt.Sprintf("no entry answers a request of the kind %q", asked.form)
 	nearest, how := p.nearest(asked)
@@ -153,7 +156,7 @@ func (p *Player) describe(asked request, miss *cassette.Miss) string {
 	return said
 }
 
-// nearest returns the index of the last entry whose request differs least, or -1, and how.
+// nearest returns the last entry whose request differs least, or -1, and the differences.
 func (p *Player) nearest(asked request) (nearest int, how []change) {
 	nearest = -1
 	for i, parts := range p.requests {

@@ -1,10 +1,12 @@
-// Package recorded plays the answers of models from a record of them, in place of their providers.
+// Package recorded plays recorded answers of models in place of their providers.
 //
-// [Record] makes a side of a cassette of what a trial's agent asked each provider, and a [Player]
-// answers from a side. Requests are told apart by their [Digest]; what they asked is kept to show how another
-// one differs. A stream is played event by event, without the time between them.
+// [Record] makes a side of a cassette from the requests of a trial's agent to each provider, and a
+// [Player] answers from a side. Requests are identified by their [Digest]; their content is kept to
+// show how another request differs. A stream is played event by event, without the time between
+// events.
 //
-// It knows no gateway: who plays a side limits, counts and records the calls as those to a provider.
+// It does not know the gateway, which limits, counts and records played calls like those to a
+// provider.
 package recorded
 
 import (
@@ -25,35 +27,36 @@ import (
 	"github.com/waza-isolate/waza/mcp/sse"
 )
 
-// Members of a request that entries have conditions on.
+// Members of a request that conditions of entries refer to.
 const (
 	memberForm    = "form"    // the kind of request: such as "messages stream tools"
 	memberRequest = "request" // its digest
 )
 
-// answer is the value of an entry: what a model answered, and to what.
+// answer is the value of an entry: a model's answer and its request.
 type answer struct {
-	Status      int      `json:"status,omitempty"` // of HTTP; none if the agent left before
+	Status      int      `json:"status,omitempty"` // HTTP status; 0 if the agent left before it
 	ContentType string   `json:"content_type,omitempty"`
 	Body        string   `json:"body,omitempty"`
-	BodyB64     []byte   `json:"body_b64,omitempty"` // in place of body, if that is no text
-	Events      []string `json:"events,omitempty"`   // in place of body, those of a stream, without blank lines
-	Left        bool     `json:"left,omitempty"`     // the agent closed the connection there
+	BodyB64     []byte   `json:"body_b64,omitempty"` // in place of body if that is not text
+	Events      []string `json:"events,omitempty"`   // in place of body: the events of a stream, without blank lines
+	Left        bool     `json:"left,omitempty"`     // the agent closed the connection after this
 	Asked       asked    `json:"asked,omitzero"`
 }
 
-// asked has the parts of a request, to show how another one differs: the first ones of a request before
-// it, and others. Requests are named by the beginnings of their digests.
+// asked contains the parts of a request, to show how another one differs: the number of parts that
+// it shares with an earlier request, and the following parts. Requests are named by the beginnings
+// of their digests.
 type asked struct {
 	Request string                       `json:"request,omitempty"`
-	Like    string                       `json:"like,omitempty"` // the request before it
+	Like    string                       `json:"like,omitempty"` // the earlier request
 	First   int                          `json:"first,omitempty"`
-	Then    []map[string]json.RawMessage `json:"then,omitempty"` // each a part by its name
+	Then    []map[string]json.RawMessage `json:"then,omitempty"` // each part by its name
 }
 
-// Record returns the sides of the models that a trial's agent asked, by the names of their providers. Notes
-// are sentences about calls that are left out, or have lost secrets. A call that is not whole in the
-// record is an error.
+// Record returns the sides of the models that a trial's agent asked, by provider. notes are
+// sentences about calls that were left out, or from which secrets were removed. A call that is not
+// completely recorded is an error.
 func Record(calls iter.Seq2[evidence.ModelCall, error]) (sides map[string]*cassette.Side, notes []string, err error) {
 	var all []evidence.ModelCall
 	for call, err := range calls {
@@ -88,14 +91,14 @@ func Record(calls iter.Seq2[evidence.ModelCall, error]) (sides map[string]*casse
 	return sides, notes, nil
 }
 
-// recorder makes a side of calls to one provider.
+// recorder makes a side from the calls to one provider.
 type recorder struct {
 	side     *cassette.Side
 	requests []request       // of each entry
-	lists    map[string]bool // digests of requests that are no turns
+	lists    map[string]bool // digests of requests that are not turns
 }
 
-// add adds an entry for a call. It returns a note about the call, if there is something to say.
+// add adds an entry for a call. It returns a note if the user should know something about the call.
 func (r *recorder) add(call evidence.ModelCall) (note string, err error) {
 	name := fmt.Sprintf("request %d to the model provider %q", call.Seq, call.Provider)
 	switch {
@@ -141,7 +144,7 @@ func asItIs(w io.Writer, doc []byte) error {
 // eventEnd ends an event of a stream.
 const eventEnd = "\n\n"
 
-// answerOf returns the answer that an agent got.
+// answerOf returns the answer that the agent received.
 func answerOf(call evidence.ModelCall) answer {
 	a := answer{Status: call.Status, ContentType: call.ContentType, Left: call.Outcome == evidence.ModelCancelled}
 	body := string(call.Response)
@@ -157,7 +160,7 @@ func answerOf(call evidence.ModelCall) answer {
 	return a
 }
 
-// parts returns the parts of an answer that are sent one by one. Joined, they are the body.
+// parts returns the parts of an answer that are sent separately. Joined, they are the body.
 func (a answer) parts() (all []string) {
 	for _, event := range a.Events {
 		all = append(all, event+eventEnd)
@@ -175,10 +178,11 @@ func (a answer) parts() (all []string) {
 	return all
 }
 
-// lookBack is how many entries a request is compared with to keep only what it adds.
+// lookBack is the number of earlier requests that a request is compared with, to store only the
+// parts that it adds.
 const lookBack = 8
 
-// asked returns the parts of a request in relation to the last ones.
+// asked returns the parts of a request relative to one of the last requests.
 func (r *recorder) asked(made request) asked {
 	if len(made.parts) == 0 {
 		return asked{}
@@ -195,10 +199,10 @@ func (r *recorder) asked(made request) asked {
 	return a
 }
 
-// shortDigest is how many characters of a digest name a request.
+// shortDigest is the number of characters of a digest that name a request.
 const shortDigest = 12
 
-// commonParts returns how many parts a and b begin with alike.
+// commonParts returns the number of parts that a and b have in common at their beginnings.
 func commonParts(a, b []part) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
@@ -208,11 +212,11 @@ func commonParts(a, b []part) int {
 	return min(len(a), len(b))
 }
 
-// maxParts is how many parts all entries of a side may have together.
+// maxParts is the maximum number of parts of all entries of a side.
 const maxParts = 1 << 20
 
-// requestsOf returns the parts that the entries of a side were asked with, as far as they are known. It
-// reports values that cannot be played.
+// requestsOf returns the parts of the requests of a side's entries, as far as they are known. It
+// returns an error for values that cannot be played.
 func requestsOf(side *cassette.Side) ([][]part, error) {
 	all := make([][]part, len(side.Entries))
 	known := map[string][]part{}
@@ -241,7 +245,7 @@ func requestsOf(side *cassette.Side) ([][]part, error) {
 	return all, nil
 }
 
-// parts returns the parts of a request that has the first ones of another.
+// parts returns the parts of a request, given those of the earlier request that it refers to.
 func (a asked) parts(like []part) ([]part, error) {
 	all := slices.Clone(like[:max(0, min(a.First, len(like)))])
 	for _, named := range a.Then {

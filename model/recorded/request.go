@@ -13,23 +13,23 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// request is a request as it is compared with others.
+// request is a request in the form in which requests are compared.
 type request struct {
-	form   string // what is asked for; see formOf
+	form   string // kind of request; see formOf
 	digest string
-	parts  []part // what the digest is of, in order
+	parts  []part // hashed parts, in order
 }
 
-// part is a member of a request, or an item of a list in one.
+// part is a member of a request, or an item of a list in a member.
 type part struct {
 	at    string // such as model, messages[2] or tools[search]
 	value string // its JSON
 }
 
-// maxName is the maximum size of a name in the place of a part.
+// maxName is the maximum length of a name in part.at, in bytes.
 const maxName = 64
 
-// read reads a request. It gets the parts as clean keeps them.
+// read reads a request. It keeps the parts in the form that clean stores.
 func read(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) request {
 	r := request{form: formOf(method, path, body)}
 	var object map[string]any
@@ -43,7 +43,7 @@ func read(clean func(w io.Writer, doc []byte) error, method, path string, body [
 			r.parts = append(r.parts, part{name, jsontext.Encode(object[name])})
 		}
 		for i, item := range list {
-			at := nameOf(item) // no place, since these are sorted
+			at := nameOf(item) // not an index, since items are sorted
 			if at == "" || len(at) > maxName || rank(name) >= 0 {
 				at = strconv.Itoa(i)
 			}
@@ -53,13 +53,14 @@ func read(clean func(w io.Writer, doc []byte) error, method, path string, body [
 	return r
 }
 
-// rank puts the messages behind all that a conversation begins with.
+// rank sorts the messages after all other members.
 func rank(member string) int {
 	return slices.Index(conversations(), member)
 }
 
-// formOf returns what kind of request is made: a model's turn by its API, and by whether it is to be
-// streamed, has tools, and wants JSON of a schema; others by method and path.
+// formOf returns the kind of a request. For a model's turn it consists of the API and whether the
+// request asks for a stream, has tools, and requires JSON with a schema; for others, of the method
+// and path.
 func formOf(method, path string, body []byte) string {
 	name, isTurn := dialect.Of(method, path)
 	if !isTurn {
@@ -83,13 +84,13 @@ func formOf(method, path string, body []byte) string {
 	return form
 }
 
-// change is a part that two requests differ in.
+// change is a part in which two requests differ.
 type change struct {
 	at       string
-	old, new string // empty where the part is missing
+	old, new string // empty if the part is missing
 }
 
-// changes returns what makes the parts of one request those of another, in the order of the other.
+// changes returns the differences between two requests, in the order of the second.
 func changes(from, to []part) (all []change) {
 	old := make(map[string]string, len(from))
 	for _, p := range from {
@@ -109,7 +110,7 @@ func changes(from, to []part) (all []change) {
 	return all
 }
 
-// String is a short diff of the change.
+// String returns the change as a short diff.
 func (c change) String() string {
 	begin := text.Prefix(c.old, c.new)
 	end := text.Prefix(reversed(c.old[begin:]), reversed(c.new[begin:]))
@@ -130,7 +131,7 @@ func (c change) String() string {
 	return c.at + show("-", c.old) + show("+", c.new)
 }
 
-// Bytes of a change that are shown, and before and behind it.
+// Maximum bytes shown of a change, and of the text around it.
 const (
 	maxShown = 120
 	around   = 40

@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// newAnswer returns an answer to r with a text, and with ids that carry m.
+// newAnswer returns a text as the answer to r, with ids that contain m.
 func newAnswer(r *request, m mark, text string) dialect.Answer {
 	digest := r.digest()
 	a := dialect.Answer{
@@ -42,7 +42,7 @@ func tokens(size int64) int64 { return max(1, (size+3)/4) }
 func (r *request) digest() string {
 	hash := sha256.New()
 	for _, item := range r.Items {
-		text, _ := json.Marshal(item) // what was read encodes
+		text, _ := json.Marshal(item) // an item that was read always marshals
 		if r.clean != nil {
 			text = r.clean(text)
 		}
@@ -51,8 +51,8 @@ func (r *request) digest() string {
 	return hex.EncodeToString(hash.Sum(nil)[:6])
 }
 
-// named reports whether a tool is called name, or its full name ends with it after a
-// character other than a letter or digit.
+// named reports whether a tool is called name, or its full name ends with name after a character
+// other than a letter or digit.
 func named(t dialect.ToolName, name string) bool {
 	return t.Local == name || endsWith(t.String(), name)
 }
@@ -80,9 +80,10 @@ func (c callEntry) pick(tools []dialect.ToolName) (dialect.ToolName, error) {
 	return dialect.ToolName{}, fmt.Errorf("the script calls %s, and no such tool is offered; offered are: %s", c, names(tools))
 }
 
-// fitting returns the tools that c can mean, each once. If c names a server, a tool surely fits
-// if its name is made of the server's and the tool's in a way that agents use, and perhaps if it is
-// the tool's own. Otherwise a tool surely fits by its whole name, and perhaps by its end.
+// fitting returns the tools that c may mean, without duplicates. If c names a server, a tool surely
+// fits if its name combines the names of server and tool in a way that agents use, and perhaps if
+// its name is the tool's alone. Otherwise a tool surely fits if its whole name matches, and perhaps
+// if the end of its name does.
 func (c callEntry) fitting(tools []dialect.ToolName) (surely, perhaps []dialect.ToolName) {
 	readings := make([]capture.Resolution, len(tools))
 	if c.Server != "" {
@@ -118,10 +119,10 @@ func (c callEntry) String() string {
 	return fmt.Sprintf("%q of server %q", c.Tool, c.Server)
 }
 
-// excerpt returns s, short enough for a message.
+// excerpt returns s, shortened for a message.
 func excerpt(s string) string { return text.Shorten(s, 200) }
 
-// shownNames is how many names a message lists.
+// shownNames is the maximum number of names that a message lists.
 const shownNames = 200
 
 func names(tools []dialect.ToolName) string {
@@ -131,7 +132,8 @@ func names(tools []dialect.ToolName) string {
 	return strings.Join(text.Some(tools, shownNames, func(t dialect.ToolName) string { return excerpt(t.String()) }), ", ")
 }
 
-// schema is the part of a JSON Schema that examples are made from. Google writes types in capitals.
+// schema is the part of a JSON Schema that examples are made from. Google writes types in upper
+// case.
 type schema struct {
 	Type       any               `json:"type"` // a name or a list of them
 	Enum       []json.RawMessage `json:"enum"`
@@ -142,7 +144,7 @@ type schema struct {
 	AnyOf      []schema          `json:"anyOf"`
 }
 
-// maxExampleDepth is how deep an example is nested.
+// maxExampleDepth is the maximum nesting of an example.
 const maxExampleDepth = 16
 
 // example returns a small JSON value that fits the types and enums of a schema.
@@ -184,7 +186,7 @@ func (s schema) example(depth int) any {
 	made := map[string]any{}
 	for _, name := range s.Required {
 		if _, done := made[name]; done {
-			continue // a list that says so again and again is costly at every depth
+			continue // a list of many repeated names would be expensive at every depth
 		}
 		made[name] = s.Properties[name].example(depth + 1)
 	}

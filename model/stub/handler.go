@@ -19,7 +19,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Request is the outcome of one request, for a log.
+// Request is the result of one request, for a log.
 type Request struct {
 	Method string
 	Path   string
@@ -34,8 +34,9 @@ func (s *Script) Handler(tell ...func(Request)) http.Handler {
 	return &handler{script: s, player: s.side.Play(), tell: tell}
 }
 
-// HandlerOver returns a handler for requests with secrets, which the digests in an answer's ids
-// must not confirm: it makes ids of what clean leaves of a request.
+// HandlerOver returns a handler for requests that may contain secrets. The ids in its answers
+// contain digests, which must not confirm guesses about secrets, so they are computed from the
+// output of clean.
 func (s *Script) HandlerOver(clean func(json []byte) []byte) http.Handler {
 	return &handler{script: s, player: s.side.Play(), clean: clean}
 }
@@ -44,7 +45,7 @@ type handler struct {
 	script *Script
 	player *cassette.Player
 	tell   []func(Request)
-	clean  func(json []byte) []byte // nil to leave out nothing
+	clean  func(json []byte) []byte // nil to remove nothing
 }
 
 // exchange is one request and its answer.
@@ -148,7 +149,7 @@ func (e *exchange) send(status int, what string, content []byte) {
 	e.report(status, what)
 	e.w.Header().Set("Content-Type", "application/json")
 	e.w.WriteHeader(status)
-	_, _ = e.w.Write(content) // an agent that left needs no answer
+	_, _ = e.w.Write(content) // fails if the agent has left
 }
 
 // route is the API and operation of a request, by its path and method.
@@ -168,7 +169,7 @@ const (
 	listing
 )
 
-// routeOf reads a path by its end.
+// routeOf returns the route of a request from the end of its path.
 func routeOf(r *http.Request) route {
 	path := strings.TrimRight(r.URL.Path, "/")
 	name, isTurn := dialect.Of(r.Method, path)
@@ -204,7 +205,7 @@ func listRoute(path string, anthropic bool) route {
 	return made
 }
 
-// body is an answer for the wire, in the parts that are written one by one.
+// body is an encoded answer, in the parts that are written separately.
 type body struct {
 	contentType string
 	parts       [][]byte
@@ -223,7 +224,7 @@ func encode(asked *request, a dialect.Answer) body {
 	made := body{contentType: sse.ContentType, stream: true}
 	for _, event := range events {
 		var part bytes.Buffer
-		_, _ = sse.Message{Type: event.Type, Data: event.Encode()}.WriteTo(&part) // a buffer takes all
+		_, _ = sse.Message{Type: event.Type, Data: event.Encode()}.WriteTo(&part) // a Buffer never fails
 		made.parts = append(made.parts, part.Bytes())
 	}
 	return made
@@ -244,7 +245,7 @@ func arrayOf(events []dialect.Event) body {
 	return made
 }
 
-// write writes b, or half of it if the line has a trouble.
+// write writes b, or half of it if the line breaks off.
 func (b body) write(w http.ResponseWriter, r *http.Request, l line) {
 	w.Header().Set("Content-Type", b.contentType)
 	if b.stream {
@@ -262,14 +263,14 @@ func (b body) write(w http.ResponseWriter, r *http.Request, l line) {
 		if _, err := w.Write(part); err != nil {
 			return
 		}
-		_ = out.Flush() // what cannot flush sends it all at the end
+		_ = out.Flush() // a writer that cannot flush sends everything at the end
 		if half {
 			l.breakOff(out, r)
 		}
 	}
 }
 
-// breakOff ends an answer in its middle. It does not return.
+// breakOff breaks off an answer in the middle. It does not return.
 func (l line) breakOff(out *http.ResponseController, r *http.Request) {
 	wait(r.Context(), time.Duration(l.StallMS)*time.Millisecond)
 	if l.Cut == "reset" {
@@ -283,7 +284,7 @@ func (l line) breakOff(out *http.ResponseController, r *http.Request) {
 // reset closes a connection so that its peer sees a reset.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // where it fails, the peer sees a plain end
+		_ = tcp.SetLinger(0) // if it fails, the peer sees a normal end
 	}
 	_ = conn.Close()
 }

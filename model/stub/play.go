@@ -16,7 +16,8 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// played is the result for a request: an answer, and the line that it is of, with a description for the log.
+// played is the response to a request: an answer, and the line that it comes from, with a
+// description for the log.
 type played struct {
 	answer dialect.Answer
 	line   line
@@ -27,7 +28,8 @@ type played struct {
 // neutral is the answer if the script has none.
 const neutral = "OK."
 
-// play decides what r gets. An error is for the agent: the script does not fit the request.
+// play determines the response to r. Its error is sent to the agent: the request does not match the
+// script.
 func (h *handler) play(r *request) (played, error) {
 	begins, miss := h.player.Ask("", r.members())
 	first := lineOf(begins)
@@ -79,9 +81,9 @@ func (c conversation) suffix() string {
 	return " of " + c.name
 }
 
-// asideFor reports whether r is not part of a task, though the script has no aside for it, and returns its
-// response. That are requests that demand JSON of a schema, that offer no tools although the script
-// calls some, and that agents send to warm up or to check a key.
+// asideFor reports whether r is not part of a task, although the script has no matching aside, and
+// returns its response. This applies to requests that require JSON with a schema, that offer no
+// tools although the script calls some, and that agents send to warm up or to check a key.
 func (s *Script) asideFor(r *request) (string, bool) {
 	if r.Format != nil {
 		return example(r.Format), true
@@ -94,13 +96,13 @@ func (s *Script) asideFor(r *request) (string, bool) {
 	return "", false
 }
 
-// lineOf returns the value of an entry, which is one that script has written.
+// lineOf decodes the value of an entry, which the script has encoded.
 func lineOf(given cassette.Given) (l line) {
 	_ = jsontext.Unmarshal(given.Value, &l)
 	return l
 }
 
-// text returns what the line says: a value that is no text as JSON.
+// text returns the text of the line. A value that is not a string is returned as JSON.
 func (l line) text() string {
 	if len(l.Say) == 0 {
 		return ""
@@ -144,8 +146,8 @@ func (l line) trouble() string {
 	return ""
 }
 
-// maxUnmarked is how many turns without ids are compared with the script. Each comparison may
-// read all turns before it.
+// maxUnmarked is the maximum number of turns without ids that are compared with the script. Each
+// comparison may read all earlier turns.
 const maxUnmarked = 1000
 
 // position returns the turn of c that follows the turns in the request's history. IDs of
@@ -206,7 +208,7 @@ func (t turn) made(r *request, nth int) bool {
 	return err == nil && len(item.Uses) == 0 && strings.TrimSpace(item.Text) == strings.TrimSpace(text)
 }
 
-// mark is a position in the script, which the ids of an answer carry.
+// mark is a position in the script, which the ids of an answer contain.
 type mark struct {
 	conversation, turn int
 	nth                int // call of the turn, from 1; 0 is the answer as a whole
@@ -226,7 +228,7 @@ func (m mark) compare(other mark) int {
 	return cmp.Or(cmp.Compare(m.turn, other.turn), cmp.Compare(m.nth, other.nth))
 }
 
-// id returns an id that carries m, for the answer to the request with a digest.
+// id returns an id that contains m, for the answer to the request with the given digest.
 func (m mark) id(prefix, digest string) string {
 	return fmt.Sprintf("%s_script_%d_%d_%d_%s", prefix, m.conversation, m.turn, m.nth, digest)
 }
@@ -239,7 +241,7 @@ func readMark(id string) (mark, bool) {
 	}
 	var numbers [3]int
 	for i := range numbers {
-		numbers[i], _ = strconv.Atoi(found[i+1]) // digits, few enough
+		numbers[i], _ = strconv.Atoi(found[i+1]) // the digits are few enough
 	}
 	return mark{numbers[0], numbers[1], numbers[2], true}, true
 }

@@ -127,8 +127,8 @@ func resultsIn(items []dialect.Item) []toolResult {
 	return all
 }
 
-// results returns the tools' results before an item as templates know them, in the order of their calls:
-// agents send those of concurrent calls as they come.
+// results returns the tool results before an item, in the form for templates and in the order of
+// their calls: agents send the results of concurrent calls in the order of their arrival.
 func (r *request) results(before int) map[string]any {
 	end, _ := slices.BinarySearchFunc(r.reported, before, func(t toolResult, item int) int { return t.item - item })
 	all := slices.Clone(r.reported[:end])
@@ -144,7 +144,7 @@ func (r *request) results(before int) map[string]any {
 	return values
 }
 
-// maxWraps is how many layers are taken off a result.
+// maxWraps is the maximum number of layers removed from a result.
 const maxWraps = 8
 
 // unwrapped returns the server's text of a tool result. Agents pass on MCP's content lists,
@@ -185,8 +185,7 @@ func unwrap(text string) (string, bool) {
 	return unwrapObject(trimmed)
 }
 
-// withoutCopy takes off the structured content of a result that follows its text, where
-// both are JSON.
+// withoutCopy removes structured content that follows the text of a result, if both are JSON.
 func withoutCopy(text string) (string, bool) {
 	if !strings.HasPrefix(text, "{") {
 		return "", false
@@ -198,7 +197,7 @@ func withoutCopy(text string) (string, bool) {
 	return first, twice
 }
 
-// unwrapObject takes off {"output": …} and {"content": […]}.
+// unwrapObject unwraps {"output": …} and {"content": […]}.
 func unwrapObject(text string) (string, bool) {
 	var around map[string]json.RawMessage
 	if jsontext.Unmarshal([]byte(text), &around) != nil {

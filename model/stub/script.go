@@ -35,7 +35,7 @@ type Script struct {
 	callsTools    bool // in any turn
 }
 
-// document is a script as its file has it.
+// document is the content of a script's file.
 type document struct {
 	Models        []string           `json:"models,omitempty"`
 	Turns         []turnEntry        `json:"turns,omitempty"`
@@ -80,14 +80,14 @@ type usageEntry struct {
 	Cached int64 `json:"cached,omitempty" min:"0" max:"1000000000"`
 }
 
-// failure is an error that a provider would send.
+// failure is a provider's error.
 type failure struct {
 	Status     int      `json:"status" min:"400" max:"599"`
 	Message    string   `json:"message,omitempty"`
 	RetryAfter *float64 `json:"retry_after,omitempty" min:"0" max:"3600"` // seconds
 }
 
-// Parse reads a script. Errors call the file by its name and have the place of every mistake.
+// Parse reads a script. Errors name the file, and contain the position of every mistake.
 func Parse(file string, data []byte) (*Script, error) {
 	doc, err := strictyaml.Parse(file, data)
 	if err != nil {
@@ -104,7 +104,7 @@ func Parse(file string, data []byte) (*Script, error) {
 	return s, nil
 }
 
-// conversation has what its turns are recognized by in a history.
+// conversation contains what is needed to recognize its turns in a history.
 type conversation struct {
 	name  string
 	turns []turn
@@ -117,16 +117,16 @@ type turn struct {
 	end  bool       // nothing follows the troubles
 }
 
-// line is the value of an entry: what the model says, or what happens in place of that.
+// line is the value of an entry: what the model says, or what happens instead.
 type line struct {
-	Conversation *int            `json:"conversation,omitempty"` // the one that begins here
+	Conversation *int            `json:"conversation,omitempty"` // index of the conversation that begins here
 	Say          json.RawMessage `json:"say,omitempty"`
 	Calls        []callEntry     `json:"calls,omitempty"`
 	Usage        *usageEntry     `json:"usage,omitempty"`
 
 	Fail    *failure `json:"fail,omitempty"`
-	Cut     string   `json:"cut,omitempty"`      // begin the answer, and break off
-	StallMS int64    `json:"stall_ms,omitempty"` // begin the answer, and stop in the middle for so long
+	Cut     string   `json:"cut,omitempty"`      // begin the answer and break it off
+	StallMS int64    `json:"stall_ms,omitempty"` // begin the answer and pause in the middle for this long
 }
 
 // defaultModel is the model of a script that names none.
@@ -174,18 +174,18 @@ func (c compiler) script(d document) *Script {
 	return s
 }
 
-// Members of a request that entries are for.
+// Members of a request that conditions of entries refer to.
 const (
 	memberConversation = "conversation"
 	memberTurn         = "turn" // from 1, or beginning
-	beginning          = 0      // may begin a conversation, or be an aside
+	beginning          = 0      // may begin a conversation, or match an aside
 )
 
 // number returns n as a value of a request.
 func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
 
 func encoded(v any) json.RawMessage {
-	data, _ := jsontext.Marshal(v) // what was read encodes
+	data, _ := jsontext.Marshal(v) // v was decoded, so it always marshals
 	return data
 }
 
@@ -196,7 +196,7 @@ func (s *Script) begin(when condition, given line) {
 	s.side.Entries = append(s.side.Entries, e)
 }
 
-// add adds an entry for the last turn of a conversation, of the number that follows.
+// add adds an entry for the last turn of made, the conversation that follows those of s.
 func (s *Script) add(made conversation, delay strictyaml.Duration, given line, times int) {
 	s.side.Entries = append(s.side.Entries, cassette.Entry{
 		Kind: match.Matchers{
@@ -208,7 +208,7 @@ func (s *Script) add(made conversation, delay strictyaml.Duration, given line, t
 	})
 }
 
-// milliseconds returns d as so many, at least one unless it is 0.
+// milliseconds returns d in milliseconds, at least 1 unless d is 0.
 func milliseconds(d strictyaml.Duration) int64 {
 	return time.Duration(d + strictyaml.Duration(time.Millisecond) - 1).Milliseconds()
 }
@@ -240,7 +240,7 @@ func (c compiler) conversation(s *Script, path strictyaml.Path, text conversatio
 	s.conversations = append(s.conversations, made)
 }
 
-// troubles adds what happens before an answer, once each.
+// troubles adds entries for the troubles before an answer, each of which happens once.
 func (s *Script) troubles(made conversation, troubles []turnEntry, answer line) {
 	for _, t := range troubles {
 		given := answer
@@ -304,7 +304,7 @@ func (c compiler) answer(at strictyaml.Path, t turnEntry) (made turn, given line
 	return made, given
 }
 
-// arguments checks those of a call.
+// arguments checks the arguments of a call.
 func (c compiler) arguments(at strictyaml.Path, call callEntry) {
 	if call.Arguments == nil {
 		return
@@ -317,7 +317,7 @@ func (c compiler) arguments(at strictyaml.Path, call callEntry) {
 	template.Read(at, arguments, c.template)
 }
 
-// inTemplates are the names that templates may use: the text of the last result, and of all.
+// inTemplates are the variables of templates: the text of the last result, and of all results.
 var inTemplates = []string{"result", "results"}
 
 func (c compiler) template(at strictyaml.Path, s string) template.Text {
@@ -328,16 +328,16 @@ func (c compiler) template(at strictyaml.Path, s string) template.Text {
 	return made
 }
 
-// condition is what must hold of a request: every field that is not empty.
+// condition is a condition on a request: all fields that are not empty must match.
 type condition struct {
-	PromptContains string `json:"prompt_contains,omitempty"` // what the user said, anywhere
+	PromptContains string `json:"prompt_contains,omitempty"` // in any text of the user
 	SystemContains string `json:"system_contains,omitempty"`
-	ResultContains string `json:"result_contains,omitempty"` // what some tool answered
-	Tool           string `json:"tool,omitempty"`            // one is offered whose name ends so
-	Model          string `json:"model,omitempty"`           // as the request names it
+	ResultContains string `json:"result_contains,omitempty"` // in the result of any tool
+	Tool           string `json:"tool,omitempty"`            // an offered tool's name ends with it
+	Model          string `json:"model,omitempty"`           // the requested model
 }
 
-// conditions returns the condition as those of an entry, on the members of a request.
+// conditions returns the condition in the form of an entry's, on the members of a request.
 func (c condition) conditions() match.Matchers {
 	all := match.Matchers{}
 	add := func(member, matcher, value string) {
@@ -355,7 +355,8 @@ func (c condition) conditions() match.Matchers {
 	return all
 }
 
-// members returns what conditions are on: texts of the request, and the names of its tools, one a line.
+// members returns the members that conditions refer to: texts of the request, and the names of its
+// tools, one per line.
 func (r *request) members() map[string]any {
 	results, tools := make([]string, len(r.reported)), make([]string, len(r.tools))
 	for i, one := range r.reported {
