@@ -79,8 +79,8 @@ func Eval[T any](p *Page, expression string) T {
 	return Ask(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Await waits until an expression is true in the page or in one that replaces it. It is not yet true if
-// it throws, as it may while a page is not complete.
+// Await waits until an expression is true in the page or in one that replaces it. An expression
+// that throws, as it may while a page is incomplete, is not true yet.
 func (p *Page) Await(expression string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)

@@ -55,14 +55,14 @@ const (
 	// SmallTCPBuffers limits the buffers of TCP connections. Without it they can use many
 	// times the memory of a container.
 	SmallTCPBuffers = true
-	// NoFilters keeps programs from adding filters of system calls. Without it they can use up
-	// the machine's memory for compiled filters.
+	// NoFilters keeps programs from adding seccomp filters. Without it they can use up the machine's
+	// memory for compiled filters.
 	NoFilters = true
-	// NoCoreDumps keeps programs from changing the limit of core dumps. Without it a crash can
-	// start the program that the machine has for them.
+	// NoCoreDumps keeps programs from changing the limit of core dumps. Without it a crash can start
+	// the machine's program for core dumps.
 	NoCoreDumps = true
-	// HiddenNames hides names of the host from containers. Without it they have the kernel's
-	// arguments, the names of disks, their control group and the runner's directory.
+	// HiddenNames hides names of the host from containers. Without it they can read the kernel's
+	// arguments, and the names of disks, of their control group and of the runner's directory.
 	HiddenNames = true
 	// NothingOfTheHost keeps the host's files and devices out of containers. Without it
 	// they have the control groups, a device and the engine's socket.
@@ -140,14 +140,14 @@ const (
 	// EveryName collects directories with any name. Without it an invalid name hides the
 	// whole workspace.
 	EveryName = true
-	// RestoredRights opens directories that were closed to their owner, to collect what is in
-	// them. Without it the mode of a directory hides the whole workspace.
+	// RestoredRights collects directories that were closed to their owner. Without it the mode of a
+	// directory hides the whole workspace.
 	RestoredRights = true
-	// ReadableRest collects everything else where a file cannot be read. Without it one such
-	// file hides the whole workspace.
+	// ReadableRest collects all other files if one cannot be read. Without it one such file hides the
+	// whole workspace.
 	ReadableRest = true
-	// BlamedLosses blames the agent for what it left and cannot be collected. Without it graders
-	// only lack evidence, and a trial that would fail is an error.
+	// BlamedLosses blames the agent if files that it left cannot be collected. Without it graders only
+	// lack evidence, and a trial that would fail is an error.
 	BlamedLosses = true
 	// FewLevels limits the depth of collected directories. Without it the limit is eight
 	// times as high.
@@ -158,8 +158,8 @@ const (
 	// ConfinedTrees unpacks a tree only into its directory. Without it names with .. or a
 	// link lead out of it.
 	ConfinedTrees = true
-	// ExitCodesCount fails a grader's program by its exit code. Without it a program passes
-	// by printing so.
+	// ExitCodesCount fails a grader's program that exits with a nonzero code. Without it a program can
+	// pass by printing that it did.
 	ExitCodesCount = true
 	// NoPassOutOfMemory fails a program that ran out of memory. Without it the program
 	// passes by exiting with 0 after the kernel killed the process that does the checks.
@@ -236,20 +236,20 @@ const (
 
 // Files that a user names.
 const (
-	// ConfinedCassettes reads only regular files of a cassette's directory, through no link. Without it
-	// a cassette can have any file of the machine played or shown, or never be read to its end.
+	// ConfinedCassettes reads only regular files of a cassette's directory, and follows no links.
+	// Without it a cassette can play or show any file of the machine, or block its reader.
 	ConfinedCassettes = true
-	// BoundedCassettes limits the bytes that are read of a cassette. Without it one large file exhausts
-	// the runner's memory.
+	// BoundedCassettes limits the bytes read of a cassette. Without it one large file exhausts the
+	// runner's memory.
 	BoundedCassettes = true
-	// BlobDigests compares a long answer of a cassette with the digest that its entry names. Without it
-	// the answer can be another than the entry has.
+	// BlobDigests compares a long answer of a cassette with the digest in its entry. Without it the
+	// answer can be another one.
 	BlobDigests = true
-	// BoundedAliases limits the values of a YAML file with its aliases written out. Without it a small
+	// BoundedAliases limits the values of a YAML file with its aliases expanded. Without it a small
 	// file exhausts the runner's memory.
 	BoundedAliases = true
-	// BoundedTemplates limits the text that a template gives. Without it a value of a cassette's state
-	// can double with every request.
+	// BoundedTemplates limits the text that a template produces. Without it a value in a cassette's
+	// state can double with every request.
 	BoundedTemplates = true
 )
 
@@ -264,27 +264,27 @@ const (
 	// HostsAsConnected compares a request's Host with the host that was connected to.
 	// Without it the request can name another.
 	HostsAsConnected = true
-	// NamedFiles lets only a file that the command line names give away what is in the
-	// environment, unless the user allows more. Without it a file that was found does so too.
+	// NamedFiles lets only files named on the command line give away variables of the environment,
+	// unless the user allows more. Without it a file that was discovered can do so too.
 	NamedFiles = true
-	// Offline keeps a command with --offline from fetching. Without it an eval can have images,
-	// packages and repositories fetched all the same.
+	// Offline keeps a command with --offline from fetching. Without it an eval can make it fetch
+	// images, packages and repositories.
 	Offline = true
-	// KnownParts passes requests for models only to the parts of an API that have turns of
-	// models, counts of tokens and lists of models. Without it an agent can use all that the
-	// provider's key gives access to.
+	// KnownParts forwards requests for models only to the parts of an API for turns, counts of tokens
+	// and lists of models. Without it an agent can use everything that the provider's key gives access
+	// to.
 	KnownParts = true
-	// KnownHeaders passes only known headers between agents and providers. Without it an agent
-	// can have its request taken for another, and a provider can name a header after its key.
+	// KnownHeaders forwards only known headers between agents and providers. Without it an agent can
+	// change how a provider interprets its request, and a provider can name a header after its key.
 	KnownHeaders = true
-	// CountedAsking counts what a request asks for where its answer does not say what it took,
-	// and while there is no answer. Without it an agent can spend more than its limits, unseen.
+	// CountedAsking counts the claim of a request while it has no answer, and if its answer does not
+	// report its usage. Without it an agent can exceed its limits unnoticed.
 	CountedAsking = true
 	// Redaction removes secrets from everything written. Without it they are stored on
 	// disk.
 	Redaction = true
-	// OnlySpans has only recorded spans tell where a secret was removed. Without it asterisks that an agent wrote
-	// do so too, and a check of a text that has them cannot fail.
+	// OnlySpans identifies removed secrets only by recorded spans. Without it asterisks written by an
+	// agent count too, and a check of a text that contains them cannot fail.
 	OnlySpans = true
 )
 

@@ -1,8 +1,8 @@
-// Package dockertest has helpers for tests that use a Docker engine.
+// Package dockertest helps tests that use a Docker engine.
 //
-// It creates nothing on the engine, and removes only images that it is told to remove: a
-// test must clean up what it creates. Objects are looked up by the id of one run, since
-// others use the engine at the same time.
+// It creates nothing on the engine, and removes only images that it is told to remove: a test must
+// clean up after itself. Objects are looked up by the id of one run, since others use the engine at
+// the same time.
 package dockertest
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// SecurityOptions returns the engine's options of security, such as "name=rootless".
+// SecurityOptions returns the engine's security options, such as "name=rootless".
 func SecurityOptions(t testing.TB) []string {
 	t.Helper()
 	c := Engine(t)

@@ -113,8 +113,8 @@ func Remove(t testing.TB, c *client.Client, run string) {
 	}
 }
 
-// Dying is how long containers may outlive a runner that was killed: some of the keepalives of
-// their guests, and the engine's time to remove them.
+// Dying is how long containers may outlive a killed runner: until some keepalives of their guests
+// fail and the engine removes them.
 const Dying = time.Minute
 
 // AwaitNoContainers waits until the run has no containers.

@@ -1,5 +1,5 @@
-// Package files reads files up to a maximum size, writes them through no link, computes their
-// digests, locks them, and returns the free space of a file system.
+// Package files reads files up to a maximum size, writes them without following links, computes
+// their digests, locks them, and returns the free space of a file system.
 package files
 
 import (
@@ -28,11 +28,12 @@ var (
 	ErrNoLocks = errors.New("directories cannot be locked on this system")
 )
 
-// Open opens a regular file for reading, or says what else the path is. It never waits: opening a pipe
-// would wait for its writer.
+// Open opens a regular file for reading. It returns an error that names any other kind of file, and
+// never blocks, even on a pipe without a writer.
 func Open(path string) (*os.File, error) { return regular(os.OpenFile(path, waitless, 0)) }
 
-// OpenIn is like [Open] for a path in a directory, which links on the way do not leave.
+// OpenIn is like [Open] for a path in a directory. Links in the path cannot lead out of the
+// directory.
 func OpenIn(dir, path string) (*os.File, error) {
 	root, err := Root(dir)
 	if err != nil {
@@ -42,19 +43,20 @@ func OpenIn(dir, path string) (*os.File, error) {
 	return OpenAt(root, path)
 }
 
-// OpenAt is like [Open] for a path in an open directory, which links on the way do not leave.
+// OpenAt is like [Open] for a path in an open directory. Links in the path cannot lead out of the
+// directory.
 func OpenAt(root *os.Root, path string) (*os.File, error) {
 	return regular(root.OpenFile(path, waitless, 0))
 }
 
-// Root is like [os.OpenRoot], but never waits for a pipe.
+// Root is like [os.OpenRoot], but never blocks on a pipe.
 func Root(dir string) (*os.Root, error) {
-	return os.OpenRoot(filepath.Clean(dir) + "/") // whatever else is there is opened by no system
+	return os.OpenRoot(filepath.Clean(dir) + "/") // the slash makes opening anything but a directory fail
 }
 
 const waitless = os.O_RDONLY | syscall.O_NONBLOCK
 
-// regular closes what was opened if it is not a regular file.
+// regular closes file and returns an error if it is not a regular file.
 func regular(file *os.File, err error) (*os.File, error) {
 	if of, ok := errors.AsType[*fs.PathError](err); ok && of.Err == syscall.ENXIO { // a socket, or a device without a driver
 		of.Err = ErrNotRegular
@@ -76,8 +78,8 @@ func regular(file *os.File, err error) (*os.File, error) {
 	return file, nil
 }
 
-// Text returns the content of a text file without its byte order mark. Its errors say where it is not
-// UTF-8.
+// Text returns the content of a text file without its byte order mark. Its errors contain the
+// position of the first byte that is not UTF-8.
 func Text(content []byte) ([]byte, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	for at, line := 0, 1; at < len(content); {

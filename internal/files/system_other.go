@@ -19,5 +19,5 @@ func IsPrivate(fs.FileInfo) bool { return true }
 // OnDisk is not supported on this system.
 func OnDisk(fs.FileInfo) (int64, bool) { return 0, false }
 
-// isHardLink returns false: this system does not say it with a file's size.
+// isHardLink returns false: this system does not report it with a file's size.
 func isHardLink(fs.FileInfo) bool { return false }

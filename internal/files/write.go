@@ -14,12 +14,12 @@ import (
 	"syscall"
 )
 
-// ErrLink is wrapped by errors about links on the way to what is written.
+// ErrLink is wrapped by errors about links in the path of a file to write.
 var ErrLink = errors.New("is a link, through which waza does not write")
 
-// Named returns the path of a directory that a user named with its links resolved, since whoever
-// gives a command knows where they lead. The functions of this package that write follow none.
-// What does not exist yet, or cannot be resolved, is kept as it is.
+// Named returns a directory that a user named, with its links resolved: users know where their
+// links lead, and the other functions of this package follow none. A path that does not exist yet,
+// or cannot be resolved, is returned unchanged.
 func Named(dir string) string {
 	at, rest := filepath.Clean(dir), ""
 	for at != filepath.Dir(at) {
@@ -35,16 +35,16 @@ func Named(dir string) string {
 	return at
 }
 
-// NamedFile is like [Named] for a file, which is not followed itself.
+// NamedFile is like [Named] for a file. It does not resolve a link in place of the file itself.
 func NamedFile(file string) string {
 	return filepath.Join(Named(filepath.Dir(file)), filepath.Base(file))
 }
 
-// Dir opens a directory to write in it. It follows no link on the way, and what is done in the
-// directory leaves it through none, whoever changes its parents meanwhile.
+// Dir opens a directory for writing in it. It follows no links in the path. Operations in the
+// directory cannot leave it, even if somebody changes its parents.
 func Dir(path string) (*os.Root, error) { return walk(path, false) }
 
-// MakeDir makes a directory and its parents, and follows no link on the way.
+// MakeDir creates a directory and its parents. It follows no links in the path.
 func MakeDir(path string) error {
 	root, err := walk(path, true)
 	if err != nil {
@@ -53,7 +53,7 @@ func MakeDir(path string) error {
 	return root.Close()
 }
 
-// walk opens a directory step by step, and makes those that are missing if it should.
+// walk opens a directory step by step, and creates missing ones if makes is set.
 func walk(path string, makes bool) (*os.Root, error) {
 	at, rest := ".", filepath.Clean(path)
 	if filepath.IsAbs(rest) {
@@ -81,7 +81,8 @@ func walk(path string, makes bool) (*os.Root, error) {
 	return root, nil
 }
 
-// step opens the directory name in root, which must not be a link.
+// step opens the directory name in root, which must not be a link. If makes is set and it does not
+// exist, step creates it.
 func step(root *os.Root, name string, makes bool) (*os.Root, error) {
 	if makes {
 		if err := root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -101,13 +102,13 @@ func step(root *os.Root, name string, makes bool) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now, err := next.Lstat("."); err != nil || !os.SameFile(before, now) { // replaced since
+	if now, err := next.Lstat("."); err != nil || !os.SameFile(before, now) { // replaced in the meantime
 		return nil, errors.Join(ErrLink, next.Close())
 	}
 	return next, nil
 }
 
-// pathError returns an error about a path that says why, and nothing of how it was found.
+// pathError returns an error about a path with the reason, without details of the lookup.
 func pathError(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: Cause(err)}
 }
@@ -125,8 +126,8 @@ func in(op, path string, do func(root *os.Root, name string) error) error {
 	return nil
 }
 
-// Create opens a regular file for writing, with the further flags of [os.OpenFile], and makes it
-// if it does not exist. It follows no link.
+// Create opens a regular file for writing, with additional flags of [os.OpenFile], and creates it
+// if it does not exist. It follows no links.
 func Create(path string, flags int) (file *os.File, err error) {
 	err = in("write", path, func(root *os.Root, name string) error {
 		if err := writable(root, name); err != nil {
@@ -148,8 +149,8 @@ func Create(path string, flags int) (file *os.File, err error) {
 	return file, err
 }
 
-// only returns an error if an open file is not regular, or has another name, whose content would
-// change too.
+// only returns an error if an open file is not regular, or has another hard link, whose content
+// would change too.
 func only(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -164,7 +165,7 @@ func only(file *os.File) error {
 	return nil
 }
 
-// Write replaces a file as [Replace] does.
+// Write replaces the content of a file like [Replace].
 func Write(path string, content []byte) error {
 	return Replace(path, func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -172,11 +173,11 @@ func Write(path string, content []byte) error {
 	})
 }
 
-// Writable returns the error that [Replace] would have with a link on the way, or with anything but a
-// regular file at path.
+// Writable returns the error that [Replace] would return because of a link in the path, or because
+// path is not a regular file.
 func Writable(path string) error { return in("write", path, writable) }
 
-// writable returns an error if name is there and not a regular file.
+// writable returns an error if name exists and is not a regular file.
 func writable(root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	switch {
@@ -194,12 +195,12 @@ func writable(root *os.Root, name string) error {
 	return nil
 }
 
-// Remove removes a file, a link or an empty directory, and follows no link.
+// Remove removes a file, a link or an empty directory. It follows no links.
 func Remove(path string) error {
 	return in("remove", path, func(root *os.Root, name string) error { return root.Remove(name) })
 }
 
-// RemoveAll removes what is at path with all that is in it, and follows no link.
+// RemoveAll removes a file or a directory with its content. It follows no links.
 func RemoveAll(path string) error {
 	err := in("remove", path, func(root *os.Root, name string) error { return root.RemoveAll(name) })
 	if errors.Is(err, fs.ErrNotExist) {
@@ -208,9 +209,9 @@ func RemoveAll(path string) error {
 	return err
 }
 
-// Replace replaces a file atomically by what write writes, and syncs it, so that after a crash it
-// has either the old or the new content. If write fails the file is unchanged. A new file can be read
-// by everyone, and another keeps its permissions. It follows no link.
+// Replace replaces a file atomically with the output of write, and syncs it, so that after a crash
+// the file has either the old or the new content. If write fails, the file is unchanged. A new file
+// is readable by everyone; an existing file keeps its permissions. Replace follows no links.
 func Replace(path string, write func(io.Writer) error) error {
 	root, err := Dir(filepath.Dir(path))
 	if err != nil {
@@ -239,7 +240,7 @@ func Replace(path string, write func(io.Writer) error) error {
 	return syncDir(root)
 }
 
-// halfWritten returns the pattern of the names of temporary files for name.
+// halfWritten returns the pattern for names of temporary files of name.
 func halfWritten(name string) string { return "." + name + "-*" }
 
 func createHalf(root *os.Root, name string) (*os.File, string, error) {
@@ -253,7 +254,7 @@ func createHalf(root *os.Root, name string) (*os.File, string, error) {
 	return nil, "", fmt.Errorf("temporary files of %s: %w", name, fs.ErrExist)
 }
 
-// RemoveHalfWritten removes the temporary files in dir that a crash during [Replace] left.
+// RemoveHalfWritten removes the temporary files that a crash during [Replace] left in dir.
 func RemoveHalfWritten(dir string) error {
 	root, err := Dir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -272,7 +273,7 @@ func RemoveHalfWritten(dir string) error {
 	return err
 }
 
-// syncDir syncs a directory, so that its entries are kept.
+// syncDir syncs a directory, so that its entries survive a crash.
 func syncDir(root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {

@@ -23,7 +23,7 @@ const AgentSuffix = ".agent.md"
 // Agent is the part of a custom agent's front matter that waza uses.
 type Agent struct {
 	Name, Description string
-	Tools             *[]string // that it may use; nil for all
+	Tools             *[]string // allowed tools; nil for all
 }
 
 // ReadAgent returns the front matter of a custom agent.
@@ -82,7 +82,7 @@ func Read(content string) (Skill, string, error) {
 	return s, body, nil
 }
 
-// decode decodes the keys of fields from YAML. Other keys may hold anything.
+// decode decodes the keys of fields from YAML. Other keys may have any value.
 func decode(file, said string, fields map[string]any) error {
 	if strings.TrimSpace(said) == "" {
 		return nil

@@ -25,8 +25,8 @@ func Valid(data []byte) bool {
 	return jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// Marshal is like json.Marshal without HTML escaping, so that captured text stays readable. All
-// that it writes is UTF-8, also where a [json.RawMessage] in v is not; see [UTF8].
+// Marshal is like json.Marshal without HTML escaping, so that captured text stays readable. Its
+// output is UTF-8, even if a [json.RawMessage] in v is not; see [UTF8].
 func Marshal(v any) ([]byte, error) {
 	line, err := encode(v, "")
 	return bytes.TrimSuffix(line, []byte("\n")), err
@@ -46,8 +46,8 @@ func encode(v any, indent string) ([]byte, error) {
 	return UTF8(out.Bytes()), nil
 }
 
-// UTF8 returns b with U+FFFD in place of each byte that is not UTF-8, which is how decoders read
-// it. If there is none it returns b itself.
+// UTF8 returns b with each invalid byte replaced by U+FFFD, which is how decoders read it. If b is
+// valid UTF-8, it returns b itself.
 func UTF8(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b

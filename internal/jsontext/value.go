@@ -31,8 +31,8 @@ func Decode(value []byte) (v any) {
 	return v
 }
 
-// Map returns a copy of a value, as returned by [Parse], with each scalar in it replaced by what
-// replace returns for it.
+// Map returns a copy of a value, as returned by [Parse], with each scalar replaced by the result of
+// replace.
 func Map(value any, replace func(scalar any) any) any {
 	switch value := value.(type) {
 	case []any:

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// The functions in this file walk JSON. [Members] and [Elements] also walk what is not valid, as
-// far as it looks like JSON; the others need what [Valid] has accepted. They exist because
-// encoding/json ignores the case of keys, hides duplicates and copies values, and because a
-// token decoder validates each value again when it skips it, which takes forty times as
-// long for a message with two megabytes of text.
+// The functions in this file walk JSON. [Members] and [Elements] also walk invalid JSON, up to the
+// first byte that they cannot read; the others require JSON that [Valid] has accepted. They exist
+// because encoding/json ignores the case of keys, hides duplicates and copies values, and because a
+// token decoder validates each value again when it skips it, which takes forty times as long for a
+// message with two megabytes of text.
 
 const space = " \t\r\n"
 
@@ -28,9 +28,9 @@ func skipSpace(b []byte) []byte {
 	return nil
 }
 
-// Members yields the keys and values of an object in order. It yields nothing for other
-// values. Of an object that is not valid it yields the members before the first place that
-// cannot be read, and each value reaches to where it seems to end.
+// Members yields the keys and values of an object in order. It yields nothing for other values. For
+// an invalid object it yields the members before the first byte that it cannot read, with each
+// value up to its apparent end.
 func Members(value []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		rest, ok := enter(value, '{')
@@ -52,8 +52,8 @@ func Members(value []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Repeats reports whether one of some keys is there twice in an object. What is in its values does
-// not count.
+// Repeats reports whether one of keys occurs more than once in an object. Nested objects do not
+// count.
 func Repeats(object []byte, keys ...string) bool {
 	var seen []string
 	for key := range Members(object) {
@@ -87,8 +87,8 @@ func FoldKey(key string) string {
 	return strings.ToLower(strings.ToUpper(key))
 }
 
-// Elements yields the elements of an array. It yields nothing for other values. An array that
-// is not valid is treated as [Members] does an object.
+// Elements yields the elements of an array. It yields nothing for other values. It treats an
+// invalid array as [Members] treats an invalid object.
 func Elements(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest, ok := enter(value, '[')

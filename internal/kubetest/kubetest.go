@@ -34,8 +34,8 @@ const (
 	guestPath = "opt/waza/waza"
 )
 
-// Require skips a test that has no cluster, or fails it with WAZA_REQUIRE_KUBERNETES=1. What
-// loads an image's archive onto the cluster's nodes is the command WAZA_KUBERNETES_LOAD.
+// Require skips a test if there is no cluster, or fails it with WAZA_REQUIRE_KUBERNETES=1.
+// WAZA_KUBERNETES_LOAD is the command that loads an image archive onto the cluster's nodes.
 func Require(t testing.TB) {
 	t.Helper()
 	if os.Getenv("KUBECONFIG") != "" && os.Getenv(loadEnv) != "" {
@@ -52,8 +52,9 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// Command returns the words of the command that a variable names, such as WAZA_KUBERNETES_EXEC.
-// A test without it is skipped: scripts/cluster has such commands, other clusters may not.
+// Command returns the words of the command in an environment variable, such as
+// WAZA_KUBERNETES_EXEC. It skips the test if there is none: scripts/cluster provides such commands,
+// other clusters may not.
 func Command(t testing.TB, env string, args ...string) []string {
 	t.Helper()
 	words := strings.Fields(os.Getenv(env))
@@ -63,7 +64,7 @@ func Command(t testing.TB, env string, args ...string) []string {
 	return append(words, args...)
 }
 
-// Runner returns the path of waza-kubernetes, which scripts/build kubernetes builds beside waza.
+// Runner returns the path of waza-kubernetes, which scripts/build kubernetes builds next to waza.
 func Runner(t testing.TB) string {
 	t.Helper()
 	guest := os.Getenv(dockertest.ExecutableEnv)
@@ -87,8 +88,8 @@ func Client(t testing.TB) kubernetes.Interface {
 	return client
 }
 
-// Allow writes a kubeconfig in whose current context the user allows evals the settings of pods, keys
-// of config.isolation.kubernetes, and returns its path.
+// Allow writes a kubeconfig with a current context that allows evals the given settings of pods,
+// with the keys of config.isolation.kubernetes. It returns the path.
 func Allow(t testing.TB, settings any) string {
 	t.Helper()
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
@@ -117,8 +118,8 @@ func Node(t testing.TB, client kubernetes.Interface) string {
 	return nodes.Items[0].Name
 }
 
-// Install creates the namespace and the policy of manifests as waza doctor prints them, where they
-// are missing.
+// Install creates the namespace and the policy in manifests, as printed by waza doctor, if they do
+// not exist.
 func Install(t testing.TB, client kubernetes.Interface, manifests string) {
 	t.Helper()
 	for _, document := range strings.Split(manifests, "---\n") {
@@ -160,8 +161,8 @@ func Left(t testing.TB, client kubernetes.Interface, namespace, run string) (pod
 	return found.Items, leases
 }
 
-// Image loads an image that holds a static program as guest, and others at the root, and returns
-// its id.
+// Image loads an image that contains a static program as guest, and others in the root directory,
+// and returns its id.
 func Image(t testing.TB, program string, others ...string) string {
 	t.Helper()
 	var layer bytes.Buffer
@@ -205,7 +206,7 @@ func Image(t testing.TB, program string, others ...string) string {
 	return "sha256:" + digest(config)
 }
 
-// Load loads archives of images onto the nodes.
+// Load loads image archives onto the nodes.
 func Load(t testing.TB, archives ...string) {
 	t.Helper()
 	words := append(strings.Fields(os.Getenv(loadEnv)), archives...)

@@ -45,21 +45,21 @@ func (s *State) Frame(now time.Time, size Size, style terminal.Style) []string {
 // layout is the width in columns of the parts of a line.
 type layout struct {
 	name, doing, calls int
-	head               int  // the beginning of a task's id that is cut
-	short              bool // activities are written in short
+	head               int  // columns for the beginning of a task's id that is cut
+	short              bool // activities are abbreviated
 }
 
 const (
 	timeColumns  = 6
 	callsColumns = 12 // "99,999 calls"
-	// Widths for the activity of a trial: below tight it is omitted, names leave it as much as
-	// the longest takes up to spacious, and it never gets more than ample.
+	// Widths for the activity of a trial: below tight it is omitted; up to spacious, names leave it
+	// the width of the longest activity; it never gets more than ample.
 	tight    = 8
 	spacious = 33
 	ample    = 72
 )
 
-// layoutFor returns the widths for parts of which longest has those of the longest.
+// layoutFor returns the widths of the parts of a line, given the longest of each.
 func layoutFor(columns int, longest layout) layout {
 	rest := columns - 1 - len("  ") - len("  ") - timeColumns
 	full := min(longest.doing, spacious)
@@ -76,8 +76,8 @@ func layoutFor(columns int, longest layout) layout {
 	return l
 }
 
-// headOf returns how many columns the beginnings of tasks get in names that are cut: half, or as
-// near to it as tells the tasks apart.
+// headOf returns the number of columns for the beginning of a task's name that is cut: half, or the
+// nearest number that distinguishes the tasks.
 func headOf(trials []working, columns int) int {
 	tasks, numbers := map[string]bool{}, 0
 	for _, w := range trials {
@@ -117,14 +117,14 @@ func (l layout) line(w working, now time.Time, style terminal.Style) string {
 	return line + "  " + style.Faint(fmt.Sprintf("%*s", timeColumns, seconds(now.Sub(w.Began))))
 }
 
-// named returns the trial's name in the given number of columns, with its complete number. A longer task
-// gets head columns for its beginning, and others for its end.
+// named returns the trial's name in the given number of columns, with its complete number. A longer
+// task is cut to head columns of its beginning, and its end.
 func (w working) named(columns, head int) string {
 	number := w.number()
 	return text.FitEnds(w.task(), head, columns-len(number)-head) + number
 }
 
-// doing returns the activity of a trial, in short or in full.
+// doing returns the activity of a trial, abbreviated if short is set.
 func (w working) doing(short bool) string {
 	text := string(w.Phase)
 	if w.Phase == evidence.PhaseAgent && w.call != nil {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// own gives a command its own process group, and has the end of its context kill that.
+// own gives a command its own process group, which is killed when the command's context ends.
 func own(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

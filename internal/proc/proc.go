@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Own runs a command in its own process group, which is killed as a whole when the
-// command's context ends; without process groups, the command alone is. It waits at most grace
-// for output that something outside the group still holds open.
+// Own runs a command in its own process group, which is killed when the command's context ends. On
+// systems without process groups, only the command is killed. It waits at most grace for output
+// that a process outside the group still holds open.
 func Own(cmd *exec.Cmd, grace time.Duration) {
 	own(cmd)
 	cmd.WaitDelay = grace

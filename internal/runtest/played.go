@@ -12,21 +12,23 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// Alone returns the command line that runs a program where there is no network but loopback, and no variable of the
+// Alone returns the command line that runs a program with only a loopback network and an empty
 // environment.
 func Alone(program string, args ...string) []string {
 	const enter = `ip link set lo up && exec env -i HOME=/tmp PATH=/usr/bin:/bin "$@"`
 	return append([]string{"unshare", "--net", "--map-root-user", "sh", "-c", enter, "sh", program}, args...)
 }
 
-// Dates matches dates of files that a server tells, or names files by.
+// Dates matches dates of files that a server reports or uses in names of files.
 var Dates = regexp.MustCompile(`\w{3} \w{3} \d\d \d{4} \d\d:\d\d:\d\d GMT\+0000 \(Coordinated Universal Time\)|\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z`)
 
-// passing matches what else two runs of the same calls differ in, where only one of them starts servers for each trial:
-// times, numbers of frames, and the processes of servers that graders asked.
+// passing matches the other differences between two runs of the same calls if only one of them
+// starts servers for each trial: times, numbers of frames, and the processes of servers that
+// graders asked.
 var passing = regexp.MustCompile(`"(start|end)":"[^"]*",?|"(request|response)_frame":[0-9]+,?|"asked": \[[^]]*\],?`)
 
-// CheckPlayed checks that a run that plays another one has the same calls and verdicts in each of its trials.
+// CheckPlayed checks that a run that plays another one has the same calls and verdicts in each
+// trial.
 func CheckPlayed(t testing.TB, live, played string) {
 	t.Helper()
 	dirs, err := runner.Trials(played)

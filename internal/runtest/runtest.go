@@ -1,5 +1,5 @@
-// Package runtest creates run directories for tests without an engine, and compares runs with those that play them. It computes no
-// figures and no verdicts itself.
+// Package runtest creates run directories for tests without an engine, and compares runs with those
+// that play them. It computes no figures and no verdicts itself.
 package runtest
 
 import (

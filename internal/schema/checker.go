@@ -274,7 +274,7 @@ func (m *meter) attach(s *jsonschema.Schema) {
 	}
 }
 
-// pattern compiles a pattern of a schema. It never fails: one that cannot be applied is left
+// pattern compiles a pattern of a schema. It never fails: a pattern that cannot be applied is left
 // out of the check.
 func (m *meter) pattern(source string) (jsonschema.Regexp, error) {
 	p := &pattern{source: source, meter: m}

@@ -20,21 +20,21 @@ const (
 	maxMatching     = 5 * time.Second // of all patterns that share a clock
 )
 
-// Why a pattern is not applied.
+// Reasons why a pattern is not applied.
 const (
 	notECMA  = "is not an ECMA-262 regular expression"
 	tooLarge = "is too large"
 	tooSlow  = "takes too long to match"
 )
 
-// clock is how long patterns have been compiled and matched by backtracking.
+// clock is the total time spent on compiling and matching patterns by backtracking.
 type clock struct{ spent time.Duration }
 
-// expression is a compiled pattern of a schema, which JSON Schema wants to be a regular
-// expression of ECMA-262.
+// expression is a compiled pattern of a schema. JSON Schema requires a regular expression of
+// ECMA-262.
 //
-// Where RE2 can say the same, it matches in linear time. Otherwise, as with lookaheads, an
-// engine matches that tries all ways, which may take exponential time and so has a limit.
+// If RE2 can express the pattern, it matches in linear time. Otherwise, as with lookaheads, a
+// backtracking engine matches, which may take exponential time and so has a time limit.
 type expression struct {
 	linear    *regexp.Regexp
 	size      int // approximate number of instructions
@@ -45,7 +45,7 @@ type expression struct {
 // compilePattern returns an error that says why a pattern cannot be applied.
 func compilePattern(text string, clock *clock) (*expression, error) {
 	linear, ecma := translate(text)
-	if !ecma { // RE2's own syntax has more, which servers in Go and Rust use
+	if !ecma { // RE2 has additional syntax, which servers in Go and Rust use
 		linear = text
 	}
 	if linear != "" || text == "" {
@@ -78,11 +78,11 @@ func compileBacktracking(text string, clock *clock) (e *expression, err error) {
 	}
 	defer clock.run(time.Now())
 	defer func() {
-		if recover() != nil { // a mistake of the library must not end the run
+		if recover() != nil { // a bug in the library must not end the run
 			e, err = nil, errors.New(notECMA)
 		}
 	}()
-	// Unicode mode is what JSON Schema recommends. It refuses some that people write.
+	// JSON Schema recommends Unicode mode, but it rejects some patterns in use.
 	compiled, err := regexp2.Compile(text, regexp2.ECMAScript, regexp2.Unicode)
 	if err != nil {
 		compiled, err = regexp2.Compile(text, regexp2.ECMAScript)
@@ -117,7 +117,8 @@ func (e *expression) match(s string) (ok bool, err error) {
 
 func (c *clock) run(since time.Time) { c.spent += time.Since(since) }
 
-// nesting returns at least how deep the groups of a pattern are nested.
+// nesting returns the approximate nesting depth of a pattern's groups. It also counts parentheses
+// in character classes.
 func nesting(text string) int {
 	depth, deepest := 0, 0
 	for _, part := range parts.FindAllString(text, -1) {
@@ -132,17 +133,17 @@ func nesting(text string) int {
 	return deepest
 }
 
-// parts matches the parts of which a pattern consists.
+// parts matches one token of a pattern.
 var parts = regexp.MustCompile(`(?s)\\u\{[0-9A-Fa-f]{1,6}\}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\[pP]\{[A-Z][a-z]?\}|\\.|\(\?<[A-Za-z_]\w*>|\(\?[ims-]+:|\(\?<?.|\[\^?|.`)
 
-// What ECMA-262 and RE2 read differently, in the syntax of RE2.
+// Replacements, in RE2's syntax, for what ECMA-262 and RE2 read differently.
 const (
 	ecmaSpace   = `\t\n\v\f\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
 	ecmaNewline = `\n\r\x{2028}\x{2029}`
 )
 
-// translate returns the pattern of RE2 that matches the same as one of ECMA-262, or "" if
-// there may be none, and whether the pattern may be one of ECMA-262.
+// translate returns the RE2 pattern that is equivalent to an ECMA-262 pattern, or "" if there may
+// be none, and whether the pattern may be valid in ECMA-262.
 func translate(text string) (linear string, ecma bool) {
 	var b strings.Builder
 	same, class := true, false
@@ -168,7 +169,7 @@ func translate(text string) (linear string, ecma bool) {
 			}
 		case part[0] == '[':
 			class = true
-			same = same && !strings.HasPrefix(text, "]") // RE2 takes it for a member
+			same = same && !strings.HasPrefix(text, "]") // RE2 reads it as a member
 		case part == ".":
 			part = "[^" + ecmaNewline + "]"
 		case part == "(?:", strings.HasPrefix(part, "(?<") && strings.HasSuffix(part, ">"):
@@ -185,8 +186,8 @@ func translate(text string) (linear string, ecma bool) {
 	return b.String(), true
 }
 
-// translateEscape translates an escape of ECMA-262, in a class of characters or outside. It
-// returns "" if RE2 has none, and false if ECMA-262 has no such escape.
+// translateEscape translates an escape of ECMA-262, inside or outside of a character class. It
+// returns "" if RE2 has no equivalent, and false if ECMA-262 has no such escape.
 func translateEscape(part string, class bool) (to string, ecma bool) {
 	if len(part) == 1 {
 		return "", true
@@ -195,7 +196,7 @@ func translateEscape(part string, class bool) (to string, ecma bool) {
 	case strings.HasPrefix(part, `\u`) && len(part) > 2:
 		digits := strings.Trim(part[2:], "{}")
 		if len(digits) == 4 && strings.ContainsAny(digits[:1], "dD") && digits[1] >= '8' {
-			return "", true // half of a pair
+			return "", true // half of a surrogate pair
 		}
 		return `\x{` + digits + `}`, true
 	case c == 'x' && len(part) > 2, strings.IndexByte("dDwWtnvfr", c) >= 0, strings.HasPrefix(part, `\p{`), strings.HasPrefix(part, `\P{`):
@@ -215,5 +216,5 @@ func translateEscape(part string, class bool) (to string, ecma bool) {
 	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
 		return "", false
 	}
-	return part, true // of a punctuation mark
+	return part, true // an escaped punctuation mark
 }

@@ -20,7 +20,7 @@ import (
 // Schema is a compiled JSON Schema from a trusted author.
 type Schema struct {
 	root *jsonschema.Schema
-	doc  any // if it has patterns that are matched by backtracking; then root is not used
+	doc  any // set if it has patterns matched by backtracking; root is not used then
 }
 
 // maxFaults is the maximum number of faults reported for a schema.
@@ -54,7 +54,7 @@ func CompileValue(doc any) (*Schema, error) {
 	return &Schema{root: root}, nil
 }
 
-// compileTrusted compiles a schema whose patterns match as long as c allows.
+// compileTrusted compiles a schema whose patterns use the time limit of c.
 func compileTrusted(doc any, c *clock) (*jsonschema.Schema, error) {
 	compiler := newCompiler()
 	compiler.UseRegexpEngine(func(source string) (jsonschema.Regexp, error) {
@@ -67,7 +67,7 @@ func compileTrusted(doc any, c *clock) (*jsonschema.Schema, error) {
 	return compile(compiler, doc)
 }
 
-// trusted is a pattern of a trusted author. A value that takes too long to match does not.
+// trusted is a pattern of a trusted author. A value that takes too long to match does not match.
 type trusted struct {
 	*expression
 	source string

@@ -57,8 +57,8 @@ func (c *converter) value(n *yaml.Node, depth int) *node {
 	return plain(written, n.Tag, pos)
 }
 
-// start returns the start position of a value: of a mapping its first key, of a block list its first dash,
-// which an anchor may be before.
+// start returns the start position of a value: for a mapping, that of its first key; for a block
+// list, that of its first dash, which an anchor may precede.
 func (c *converter) start(n *yaml.Node) Position {
 	switch {
 	case n.Kind == yaml.MappingNode && len(n.Content) > 0:
@@ -79,8 +79,8 @@ func (c *converter) refuse(pos Position, message string) *node {
 	return &node{kind: broken, pos: pos, size: 1}
 }
 
-// plain returns a string, or a number of any size, that is written without quotes and that the parser gives
-// a tag.
+// plain returns a string or a number of any size that is written without quotes and that the parser
+// has tagged.
 func plain(written, tag string, pos Position) *node {
 	digits := bareFraction.ReplaceAllString(written, "${1}0.${2}") // as JSON writes it
 	switch {

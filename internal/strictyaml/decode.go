@@ -152,7 +152,8 @@ func (d decoder) ignores(p pair, at Path, known shape) bool {
 	return true
 }
 
-// unknown reports an unknown key. If another was probably meant, that it is missing is not reported.
+// unknown reports an unknown key. If another key was probably meant, that key is not also reported
+// as missing.
 func (d decoder) unknown(p pair, at Path, known shape) {
 	if len(d.doc.problems) >= maxProblems { // not worth searching
 		d.doc.dropped++
@@ -177,8 +178,8 @@ func (d decoder) unknown(p pair, at Path, known shape) {
 	}
 }
 
-// homes returns the paths of the mappings in which a key is known that is unknown where the decoder is:
-// those directly there or, if there are none, the innermost one around it.
+// homes returns the paths of the mappings that allow a key which is unknown at the current one:
+// those directly below it or, if there are none, the innermost one around it.
 func (d decoder) homes(key string) (all []Path) {
 	here := d.around[len(d.around)-1]
 	for _, name := range here.known.names {
@@ -195,7 +196,7 @@ func (d decoder) homes(key string) (all []Path) {
 }
 
 func (d decoder) missing(at Path) {
-	if d.doc.Reported(at[:len(at)-1]...) { // what was to be read in its place is wrong
+	if d.doc.Reported(at[:len(at)-1]...) { // a problem with the mapping was reported
 		return
 	}
 	add := "it"

@@ -40,7 +40,7 @@ type Document struct {
 	unread   map[string]bool     // paths of values that could not be read
 	dropped  int                 // number of problems beyond maxProblems
 	broken   int                 // number of broken values that were to be decoded
-	written  func(string) string // a string of the parser as it is in the file
+	written  func(string) string // restores the text of a string as in the file
 	private  bool                // do not show strings from the file
 	ignores  string              // why unknown keys are ignored; empty if they are problems
 	warnings []*Error
@@ -189,7 +189,7 @@ func (d *Document) Has(path ...any) bool {
 	return found
 }
 
-// Keys returns the keys of the mapping at path, in their order; none if it is no mapping.
+// Keys returns the keys of the mapping at path in order; none if it is not a mapping.
 func (d *Document) Keys(path ...any) []string {
 	n, found := d.find(path)
 	if !found || n.kind != mapping {
@@ -243,13 +243,13 @@ func (d *Document) place(path Path) Position {
 	return d.At(path...)
 }
 
-// Problemf reports a problem with the value at path. It is dropped if one with that value was
-// reported already, or if a surrounding one could not be read.
+// Problemf reports a problem with the value at path. It is dropped if a problem with that value was
+// already reported, or if a surrounding value could not be read.
 func (d *Document) Problemf(path Path, format string, args ...any) {
 	d.report(d.place(path), path, ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// misread is like Problemf for a value that cannot be read, of which nothing is known.
+// misread is like Problemf for a value that could not be read, so that nothing below it is known.
 func (d *Document) misread(path Path, format string, args ...any) {
 	d.Problemf(path, format, args...)
 	d.unread[path.String()] = true
@@ -265,7 +265,7 @@ func (d *Document) NotSupported(path Path, what string) {
 	d.report(d.place(path), path, ErrNotSupported, "not supported yet: "+what)
 }
 
-// Ignore drops later problems that err has, which are those of another file.
+// Ignore drops later problems with the messages of err, the problems of another file.
 func (d *Document) Ignore(err error) {
 	var all Errors
 	if d.known = map[string]bool{}; errors.As(err, &all) {
@@ -301,8 +301,8 @@ func (d *Document) error(pos Position, class error, message string) *Error {
 	return &Error{File: d.file, Position: pos, Message: message, Class: class, Excerpt: excerpt(d.lines, pos)}
 }
 
-// Reported reports whether there was a problem with the value at path, or a misspelled key in its
-// place.
+// Reported reports whether a problem with the value at path, or a misspelled key in its place, was
+// reported.
 func (d *Document) Reported(path ...any) bool { return d.bad[Path(path).String()] }
 
 // Error returns err as a problem with the value at path, without reporting it.
@@ -310,8 +310,8 @@ func (d *Document) Error(path Path, err error) *Error {
 	return d.error(d.place(path), err, err.Error())
 }
 
-// Named returns the path of the value below at that a message begins with, as in
-// "regex_match[0] must be …", or at if the file has no such value.
+// Named returns the path of the value below at with which a message begins, as in "regex_match[0]
+// must be …", or at if the file has no such value.
 func (d *Document) Named(at Path, message string) Path {
 	name := message[:len(message)-len(strings.TrimLeft(message, "abcdefghijklmnopqrstuvwxyz0123456789_-.[]"))]
 	if path := at.With(ParsePath(name)...); d.Has(path...) {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Duration is a time above 0, written as in 500ms.
+// Duration is a positive duration, written as in 500ms.
 type Duration time.Duration
 
-// UnmarshalJSON takes a string that [time.ParseDuration] takes.
+// UnmarshalJSON accepts strings that [time.ParseDuration] accepts.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {

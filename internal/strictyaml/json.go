@@ -24,8 +24,8 @@ func ParseJSON(file string, data []byte) (*Document, error) {
 	return parseJSON(file, data)
 }
 
-// FromJSON returns a document that has value under key. Value must be valid JSON, and may be of
-// any size: it is not a file, but part of one that was decoded before.
+// FromJSON returns a document that has value under key. value must be valid JSON and may have any
+// size, since it is part of a file that was already decoded.
 func FromJSON(key string, value json.RawMessage) (*Document, error) {
 	data, err := json.Marshal(map[string]json.RawMessage{key: value})
 	if err != nil {

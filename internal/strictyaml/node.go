@@ -140,8 +140,8 @@ func (n *node) child(step any) *node {
 	return nil
 }
 
-// appendJSON writes n as compact JSON. Keys keep their order and numbers their digits. What was
-// decoded as a string is one if understood is set.
+// appendJSON writes n as compact JSON. Keys keep their order and numbers their digits. If
+// understood is set, values that were decoded as strings are written as strings.
 func (n *node) appendJSON(b *bytes.Buffer, understood bool) {
 	switch n.kind {
 	case boolean, integer, float:

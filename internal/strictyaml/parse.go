@@ -50,7 +50,7 @@ func (d *Document) parse(data string) *yaml.Node {
 	return nil
 }
 
-// valid returns what precedes the first byte in text that is not UTF-8.
+// valid returns the part of text before the first byte that is not UTF-8.
 func valid(text string) string {
 	for at, r := range text {
 		if _, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
@@ -60,21 +60,22 @@ func valid(text string) string {
 	return text
 }
 
-// forbidden reports whether r is a character that no YAML file may hold (YAML 1.2.2, section 5.1).
+// forbidden reports whether r is a character that YAML files must not contain (YAML 1.2.2, section
+// 5.1).
 func forbidden(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
 
-// misread reports whether the parser takes r for the end of a line, as in YAML 1.1, or refuses it, which
-// YAML 1.2 does not.
+// misread reports whether the parser treats r as a line break, as in YAML 1.1, or rejects it,
+// although YAML 1.2 allows it.
 func misread(r rune) bool {
 	return r == '\u2028' || r == '\u2029' || r >= 0x7f && r < 0xa0 || r == '\ufffe' || r == '\uffff'
 }
 
-// version matches what precedes a %YAML directive, and its mark. The parser refuses all versions but 1.1,
-// so the directive is made a comment.
+// version matches the text before a %YAML directive, and its beginning. The parser rejects all
+// versions but 1.1, so the directive is turned into a comment.
 var version = regexp.MustCompile(`\A((?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*)%(?:YAML[ \t]+1\.)`)
 
-// conceal returns text with other characters for those that the parser misreads, and a function that
-// puts them back.
+// conceal replaces characters that the parser misreads by others. It returns the text and a
+// function that restores the characters.
 func conceal(text string) (concealed string, written func(string) string) {
 	if !strings.ContainsFunc(text, misread) {
 		return text, func(s string) string { return s }
@@ -124,8 +125,8 @@ func documents(text string) (bodies []*yaml.Node, err error) {
 	}
 }
 
-// policy is what the parser asks while it reads: how deep values may be, and what an alias is. It finds
-// all aliases, so that the converter reports those without an anchor beside other problems.
+// policy configures the parser: how deep values may be nested, and which aliases exist. It accepts
+// all aliases, so that the converter reports those without an anchor along with other problems.
 type policy struct{}
 
 func (policy) CheckDepth(depth int, _ *yaml.DepthContext) error {
@@ -149,7 +150,7 @@ func (policy) ResolveAlias(string) (*yaml.Node, bool, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, true, nil
 }
 
-// place is which position of a syntax error shows where the mistake is.
+// place is the position, relative to that of a syntax error, at which the mistake is.
 type place int
 
 const (
@@ -179,7 +180,7 @@ var plainly = map[string]struct {
 	"found a tab character where an indentation space is expected": {here, "a tab cannot indent; use spaces"},
 }
 
-// unclosed maps messages about lists and mappings that the file does not close, at its end.
+// unclosed maps messages about lists and mappings that are not closed at the end of the file.
 var unclosed = map[string]string{
 	"did not find expected ',' or ']'": "the list that begins here has no closing ]",
 	"did not find expected ',' or '}'": "the mapping that begins here has no closing }",
@@ -197,7 +198,7 @@ func (d *Document) syntaxProblem(text string, err error) {
 	}
 	if d.ends(pos) {
 		if message == "did not find expected node content" {
-			// What is not closed is told only after a value in it.
+			// The parser reports an unclosed value only after another value in it.
 			if _, err := documents(text + "\n x"); err != nil && !strings.Contains(err.Error(), message) {
 				d.syntaxProblem(text, err)
 				return
@@ -227,7 +228,7 @@ func (d *Document) syntaxProblem(text string, err error) {
 	d.fail(pos, ErrInvalid, "this is not valid YAML: "+message)
 }
 
-// ends reports whether nothing but blanks and comments follow a position.
+// ends reports whether only blanks and comments follow a position.
 func (d *Document) ends(pos Position) bool {
 	for number := pos.Line; number <= len(d.lines); number++ {
 		line := []rune(d.lines[number-1])
@@ -253,7 +254,7 @@ func (d *Document) rune(pos Position) rune {
 	return line[pos.Column-1]
 }
 
-// wordBefore returns the length of the word that ends at a position, if a colon is there.
+// wordBefore returns the length of the word before a position, if there is a colon at the position.
 func (d *Document) wordBefore(pos Position) (length int) {
 	if d.rune(pos) != ':' {
 		return 0
@@ -264,13 +265,13 @@ func (d *Document) wordBefore(pos Position) (length int) {
 	return length
 }
 
-// after returns the position of what follows text at the beginning of the file.
+// after returns the position after text at the beginning of the file.
 func after(text string) Position {
 	lines := splitLines(text)
 	return Position{len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1}
 }
 
-// splitLines returns the lines of text, without what ends them.
+// splitLines returns the lines of text without their line breaks.
 func splitLines(text string) []string {
 	return strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
 }

@@ -155,7 +155,8 @@ func Suggest(word string, known []string) string {
 	return "known here: " + strings.Join(sorted, ", ")
 }
 
-// Nearest returns the word in known most similar to word, or else the only one that begins with it, or "".
+// Nearest returns the word in known that is most similar to word, or else the only one that begins
+// with it, or "".
 func Nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
@@ -163,7 +164,7 @@ func Nearest(word string, known []string) string {
 	best, bestDistance := "", 1+max(1, len(word)/3)
 	for _, candidate := range known {
 		if strings.HasPrefix(candidate, "not_") && !strings.HasPrefix(word, "n") {
-			continue // the opposite of what was meant
+			continue // the opposite of the intended word
 		}
 		if d := distance(fold(word), fold(candidate)); d < bestDistance {
 			best, bestDistance = candidate, d

@@ -26,10 +26,10 @@ type expression struct {
 	source  string
 	path    []any // string keys and int indexes; the first is a name
 	program *vm.Program
-	parsed  ast.Node // what program is of
+	parsed  ast.Node // syntax tree of program
 }
 
-// Of a source that may be a plain path, the numbers that are steps of their own, as in items.0.id.
+// In a source that may be a plain path, the numbers that are separate steps, as in items.0.id.
 var (
 	pathLike = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.\[\]]*$`)
 	numbered = regexp.MustCompile(`\.([0-9]+)\b`)
@@ -62,13 +62,13 @@ func compile(source string, names []string) (*expression, error) {
 	return e, nil
 }
 
-// maxParts is how many names, values and operators a bounded expression may have.
+// maxParts is the maximum number of names, values and operators of a bounded expression.
 const maxParts = 64
 
-// boundless are the functions whose result can be much larger than what it is of.
+// boundless are functions whose result can be much larger than their arguments.
 var boundless = []string{"join", "repeat", "replace"}
 
-// bound finds why an expression may take any time or memory.
+// bound finds why the time or memory of an expression is not bounded.
 type bound struct {
 	parts int
 	err   error
@@ -99,8 +99,8 @@ func (b *bound) Visit(node *ast.Node) {
 	}
 }
 
-// Bounded returns an error if a text has an expression that may take much more time or memory than the values
-// that it is of.
+// Bounded returns an error if a text has an expression that may take much more time or memory than
+// its values.
 func (t Text) Bounded() error {
 	for _, p := range t {
 		if p.value == nil || p.value.parsed == nil || !defence.BoundedTemplates {
@@ -114,8 +114,8 @@ func (t Text) Bounded() error {
 	return nil
 }
 
-// compileOptions declares names, and disables functions whose result may differ between runs,
-// and fromJSON, which loses digits.
+// compileOptions declares names. It disables functions whose result may differ between runs, and
+// fromJSON, which loses digits.
 func compileOptions(names []string) []expr.Option {
 	env := types.Map{}
 	for _, name := range names {
@@ -238,7 +238,7 @@ func descend(value, key any) (any, error) {
 	return nil, fmt.Errorf("is %s and has no %q", KindOf(value), fmt.Sprint(key))
 }
 
-// inText returns the object or list that a text is in JSON.
+// inText returns the object or list that a text represents in JSON.
 func inText(text string) (any, bool) {
 	value, err := jsontext.Parse([]byte(text))
 	switch value.(type) {

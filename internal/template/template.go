@@ -1,9 +1,9 @@
 // Package template substitutes values for {{ expressions }} in texts, and in JSON values
 // whose strings are such texts. Values are inserted without escaping.
 //
-// A plain path, such as stock.items[0].id, keeps the digits of numbers, and a missing part is an error;
-// it leads into a text that is JSON as into what the text says. Other expressions are programs of package
-// expr, without functions whose result may differ between runs.
+// A plain path, such as stock.items[0].id, keeps the digits of numbers, and a missing part is an
+// error. It can lead into a text that is JSON. Other expressions are programs of package expr,
+// without functions whose result may differ between runs.
 package template
 
 import (
@@ -26,8 +26,8 @@ const (
 
 var errOpen = errors.New(`"{{" without "}}"; a literal one is written {{ "{{" }}`)
 
-// maxFilled is how many bytes of text a value may have when it is filled in: one may be put into
-// another, and be doubled there, again and again.
+// maxFilled is the maximum size of the text that a filled-in value may have, in bytes. Values may
+// contain one another, and so double in size repeatedly.
 const maxFilled = 8 << 20
 
 var errLong = fmt.Errorf("more than %d MiB of text", maxFilled>>20)
@@ -151,7 +151,7 @@ func Fill(value any, v *Variables) (any, error) {
 	return fill(value, v, &left)
 }
 
-// fill takes what it returns from left.
+// fill subtracts the size of its result from left.
 func fill(value any, v *Variables, left *int) (made any, err error) {
 	switch value := value.(type) {
 	case Text:

@@ -12,8 +12,8 @@ import (
 type Variables struct {
 	names []string       // in the order of Bind
 	exact map[string]any // with numbers as written
-	// computed has values for arithmetic, once there was some: numbers are int if they fit into 64 bits,
-	// else float64.
+	// computed has the values for programs, once there was one: numbers are int if they fit into 64
+	// bits, else float64.
 	computed map[string]any
 }
 
@@ -68,7 +68,7 @@ func (v *Variables) environment() map[string]any {
 	return v.computed
 }
 
-// computable returns a scalar as expressions compute with it.
+// computable returns a scalar in the form in which expressions compute with it.
 func computable(scalar any) any {
 	n, is := scalar.(json.Number)
 	if !is {

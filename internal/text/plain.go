@@ -11,18 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// Plain is a writer for terminals and logs of CI systems. It forwards text, but escapes as \uXXXX all
-// characters that control a terminal, are invisible or change the text direction, and one character of
-// each CI command. So JSON keeps its values, in whose strings alone they occur, and people see them. It
-// is safe for concurrent use.
+// Plain is a writer for terminals and logs of CI systems. It forwards text, but escapes as \uXXXX
+// all characters that control a terminal, are invisible or change the text direction, and one
+// character of each CI command. In JSON such characters only occur in strings, so the JSON keeps
+// its values and people see the characters. It is safe for concurrent use.
 type Plain struct {
 	w   io.Writer
 	own []string // control sequences that are forwarded
 
 	mu     sync.Mutex
 	held   []byte // an incomplete character or sequence; guarded by mu
-	begun  int    // how much of "::" the line has, or -1 if it begins otherwise; guarded by mu
-	hashes int    // how much of "##", which letters may follow, was last; guarded by mu
+	begun  int    // length of the prefix of "::" at the start of the line, or -1 if it starts otherwise; guarded by mu
+	hashes int    // length of the prefix of "##" before, which letters may follow; guarded by mu
 }
 
 // NewPlain returns a Plain that writes to w and forwards the control sequences own.
@@ -48,7 +48,7 @@ func (p *Plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// plainLocked returns what is written of text, and holds back what may be incomplete.
+// plainLocked returns the escaped text, and holds back an end that may be incomplete.
 func (p *Plain) plainLocked(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
@@ -73,8 +73,8 @@ func (p *Plain) plainLocked(text []byte) []byte {
 	return out
 }
 
-// ownLocked returns the length of the own sequence that text begins with, or whether it may become
-// one.
+// ownLocked returns the length of the own sequence at the beginning of text, and whether text may
+// be an incomplete one.
 func (p *Plain) ownLocked(text []byte) (length int, isPart bool) {
 	if text[0] != '\x1b' {
 		return 0, false
@@ -88,8 +88,8 @@ func (p *Plain) ownLocked(text []byte) (length int, isPart bool) {
 	return 0, isPart
 }
 
-// obeyedLocked reports whether r must be escaped: it does something by itself, or completes the start
-// of a CI command.
+// obeyedLocked reports whether r must be escaped, because it has an effect by itself or completes
+// the start of a CI command.
 func (p *Plain) obeyedLocked(r rune) bool {
 	begun, hashes := p.begun, p.hashes
 	switch {

@@ -120,8 +120,8 @@ func FirstLine(s string) string {
 // complaint matches a line of output that reports a problem.
 var complaint = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|cannot|can't|could not|unable|failed|missing|required|must be|not found|denied|refused|invalid|unknown|usage)\b`)
 
-// Telling returns the first line of a program's output that reports a problem, or the last line that
-// is not blank if there is none or the output has a Python traceback.
+// Telling returns the first line of a program's output that reports a problem. If there is none, or
+// the output has a Python traceback, it returns the last line that is not blank.
 func Telling(printed string) (line string) {
 	traceback := strings.Contains(printed, "Traceback (most recent call last)")
 	for l := range strings.Lines(printed) {
@@ -135,8 +135,8 @@ func Telling(printed string) (line string) {
 	return line
 }
 
-// Gist returns on one line what a program printed before it failed: its first line, the one of [Telling], and
-// its last line, each shortened if there are several.
+// Gist returns the gist of the output of a program that failed, on one line: its first line, the
+// line of [Telling], and its last line, each shortened if there are several.
 func Gist(printed string) string {
 	const most = 160 // bytes of each
 	lines := strings.FieldsFunc(printed, func(r rune) bool { return r == '\n' || r == '\r' })

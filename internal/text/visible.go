@@ -71,8 +71,9 @@ func Line(s string, columns int) string {
 	return Fit(Visible(beginning), columns)
 }
 
-// Ends returns s in the form of [Visible], in at most columns columns: if it is longer, its beginning and
-// its end, with an [Ellipsis] between them. Its cost does not depend on the length of s.
+// Ends returns s in the form of [Visible], in at most columns columns. If it is longer, it returns
+// its beginning and its end with an [Ellipsis] between them. Its cost does not depend on the length
+// of s.
 func Ends(s string, columns int) string {
 	whole, isCut := Beginning(s, utf8.UTFMax*columns)
 	if whole = Visible(whole); !isCut && Columns(whole) <= columns {
@@ -106,8 +107,8 @@ func Lines(s string, most int) (shown string, isCut bool) {
 	return shown, more || hidden
 }
 
-// Wrap breaks a text of one line between words into lines of at most width columns. Longer words
-// are broken too. Spaces at its beginning stay.
+// Wrap breaks a line between words into lines of at most width columns. Longer words are broken
+// too. Leading spaces are kept.
 func Wrap(s string, width int) (lines []string) {
 	width = max(width, 4)
 	lead := len(s) - len(strings.TrimLeft(s, " "))
@@ -120,7 +121,7 @@ func Wrap(s string, width int) (lines []string) {
 			if line != "" {
 				lines, line, used = append(lines, line), "", 0
 			}
-			// Of a character with too many combining marks nothing fits.
+			// A character with too many combining marks fits nowhere.
 			head = cmp.Or(strings.TrimSuffix(Fit(head, width), Ellipsis), head)
 			lines, word = append(lines, head), word[len(head):]
 			head, isCut = Beginning(word, 8*width)
@@ -166,8 +167,8 @@ func Fit(s string, columns int) string {
 	return fits.String() + Ellipsis
 }
 
-// FitEnds returns s in at most head+tail columns: if it is longer, as much of its beginning as fits in head
-// columns with an [Ellipsis], and of its end as fits in tail.
+// FitEnds returns s in at most head+tail columns. If it is longer, it returns the beginning that
+// fits in head columns with an [Ellipsis], and the end that fits in tail columns.
 func FitEnds(s string, head, tail int) string {
 	if fits := Fit(s, head+tail); fits == s || tail <= 0 {
 		return fits

@@ -42,7 +42,8 @@ func (e Entry) Kind() string {
 // Cut returns why the content of a packed file or directory was omitted, or "".
 func (e Entry) Cut() string { return e.PAXRecords[cutRecord] }
 
-// Closed reports whether the entry is the packed directory itself, which was closed to its owner.
+// Closed reports whether the entry is the packed directory itself, and that was closed to its
+// owner.
 func (e Entry) Closed() bool { return e.Path == "." && isClosed(e.FileInfo().Mode()) }
 
 func isClosed(mode fs.FileMode) bool { return mode&0o500 != 0o500 }

@@ -83,11 +83,11 @@ const cutRecord = "WAZA.cut"
 // never followed; sockets, devices and pipes are packed as empty entries. Links to a path in omit
 // are omitted, as are directories that contain nothing else.
 //
-// Nothing in the tree can hide it. What its owner may not read is made readable first: the
-// directory itself, those above it, and what is in it. If the directory itself was closed, the first
-// entry is "./" with the mode that it had; see [Entry.Closed]. What still cannot be read is packed
-// without its content, as are directories that are deeper than [MaxDepth]; [Entry.Cut] says why. So
-// the only errors are those of w, of the disk, and that there is no directory at the path.
+// Nothing in the tree can hide it. Pack first makes directories and files readable for their owner:
+// the directory itself, those above it, and its content. If the directory itself was closed, the
+// first entry is "./" with its original mode; see [Entry.Closed]. Entries that still cannot be read
+// are packed without content, as are directories deeper than [MaxDepth]; [Entry.Cut] says why. So
+// Pack fails only if w fails, the disk fails, or there is no directory at the path.
 func Pack(root *os.Root, name string, omit []string, w io.Writer) error {
 	p := &packer{omit: omit, out: tar.NewWriter(w)}
 	info, err := reach(root, name)
@@ -103,8 +103,8 @@ func Pack(root *os.Root, name string, omit []string, w io.Writer) error {
 	return p.out.Close()
 }
 
-// reach returns what is at a path, without following a link there. It makes the directories above
-// searchable for their owner.
+// reach returns the file info of a path, without following a link there. It makes the directories
+// above searchable for their owner.
 func reach(root *os.Root, name string) (fs.FileInfo, error) {
 	info, err := root.Lstat(name)
 	if !errors.Is(err, fs.ErrPermission) || name == "." || !defence.RestoredRights {
@@ -119,7 +119,7 @@ func reach(root *os.Root, name string) (fs.FileInfo, error) {
 	return root.Lstat(name)
 }
 
-// top packs what is in the directory that is to be packed.
+// top packs the content of the root of the tree.
 func (p *packer) top(f found) error {
 	if f.closed() && !defence.RestoredRights {
 		return fs.ErrPermission
@@ -143,9 +143,9 @@ func (p *packer) top(f found) error {
 // closed reports whether a directory is closed to its owner.
 func (f found) closed() bool { return isClosed(f.info.Mode()) }
 
-// PackOne writes the file, directory or link at a path under root as a tar with one entry;
-// a directory without its content. If nothing exists there the tar is empty. If the path
-// leads through a link the tar has that link. Like [Pack], it makes readable what it may.
+// PackOne writes the file, directory or link at a path under root as a tar with one entry; a
+// directory without its content. If the path does not exist, the tar is empty. If the path leads
+// through a link, the tar contains that link. Like [Pack], it makes files readable if it may.
 func PackOne(root *os.Root, name string, w io.Writer) error {
 	p := &packer{out: tar.NewWriter(w)}
 	if err := p.one(root, strings.TrimPrefix(path.Clean("/"+name), "/")); err != nil {
@@ -206,8 +206,8 @@ func (p *packer) all(dir *os.Root, at string, names []string, depth int) error {
 	return nil
 }
 
-// unread packs what cannot be read, without content. It skips what was removed meanwhile, and
-// returns an error of the disk, which no program causes.
+// unread packs an entry that cannot be read, without content. It skips entries that have been
+// removed, and returns errors of the disk, which programs cannot cause.
 func (p *packer) unread(f found, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -354,8 +354,8 @@ func (p *packer) followed(f found) error {
 	return err
 }
 
-// file packs a regular file. One that grows or shrinks meanwhile is truncated or padded to
-// its original size. One that cannot be read to its end has a second entry, which says so.
+// file packs a regular file. If it grows or shrinks meanwhile, it is truncated or padded to its
+// original size. If it cannot be read to its end, a second entry says so.
 func (p *packer) file(f found) error {
 	locked := unlock(f, 0o400)
 	flags := os.O_RDONLY

@@ -7,9 +7,9 @@ import (
 	"net/http"
 )
 
-// Post sends JSON with header, which it completes, and returns the response and its content,
-// of which it reads at most limit bytes and one more. It follows no redirects. An error next
-// to a response is that of reading its content.
+// Post sends JSON with header, which it completes, and returns the response and its content. It
+// reads at most limit+1 bytes of the content, and follows no redirects. If it returns both a
+// response and an error, reading the content failed.
 func Post(ctx context.Context, by http.RoundTripper, url string, header http.Header, body []byte, limit int64) (*http.Response, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

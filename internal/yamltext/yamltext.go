@@ -1,6 +1,6 @@
-// Package yamltext lays JSON values out as YAML, with keys in their order. Reading the result gives
-// the value, whatever is in its strings: they are JSON's unless they are plain words, or lines of
-// plain text.
+// Package yamltext formats JSON values as YAML, with keys in their order. Parsing the result gives
+// the same value, whatever its strings contain: strings are written as in JSON, unless they are
+// plain words or lines of plain text.
 package yamltext
 
 import (
@@ -32,10 +32,10 @@ func Flow(value []byte) string {
 	return string(value)
 }
 
-// maxWidth is up to how many bytes an object or a list of a [Block] is on one line.
+// maxWidth is the maximum width of an object or a list on one line of a [Block], in bytes.
 const maxWidth = 110
 
-// Block returns an object on lines of its own, and what is in it on one line each where that is short.
+// Block returns an object in block style, with short values on one line each.
 func Block(object []byte) []byte {
 	var b strings.Builder
 	members(&b, object, "", "")
@@ -43,7 +43,7 @@ func Block(object []byte) []byte {
 	return []byte(b.String())
 }
 
-// members writes the members of an object, the first of them after what stands on its line.
+// members writes the members of an object. The first follows the current line.
 func members(b *strings.Builder, object []byte, indent, first string) {
 	before := first
 	for key, member := range jsontext.Members(object) {
@@ -76,11 +76,11 @@ func below(b *strings.Builder, value []byte, indent string) {
 	}
 }
 
-// unclear matches text that a literal block would not show, or not give back, as it is.
+// unclear matches text that a literal block would not show or not preserve.
 var unclear = regexp.MustCompile(`^[ \t\n]|(?m:[ \t]$)|[\t\r]|\n\n\z|[\x{85}\x{2028}\x{2029}]`)
 
-// textBelow returns a string as a literal block of lines if it has several that can be seen, else as
-// it is on one line.
+// textBelow returns a string of several lines as a literal block if that preserves it, and other
+// strings on one line.
 func textBelow(s, line, indent string) string {
 	if !strings.Contains(s, "\n") || unclear.MatchString(s) || strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && escapes(r) }) {
 		return line
@@ -98,13 +98,13 @@ func textBelow(s, line, indent string) string {
 	return head
 }
 
-// plainWord matches strings that are the same in YAML without quotes, in flow style too.
+// plainWord matches strings that YAML reads unchanged without quotes, even in flow style.
 var plainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./*-]*( [A-Za-z_/][A-Za-z0-9_./*-]*)*$`)
 
 // otherwise matches plain words that YAML, or a version of it, does not read as strings.
 var otherwise = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)
 
-// Word returns a string without quotes where it is the same.
+// Word returns a string without quotes if YAML reads it unchanged.
 func Word(s string) string {
 	if s == "." || plainWord.MatchString(s) && !otherwise.MatchString(s) {
 		return s
@@ -112,7 +112,8 @@ func Word(s string) string {
 	return Quoted(s)
 }
 
-// Quoted returns a string as JSON, which is YAML, with all that is not printable ASCII escaped.
+// Quoted returns a string as JSON, which is also YAML, with all characters except printable ASCII
+// escaped.
 func Quoted(s string) string {
 	data, _ := jsontext.Marshal(s) // a string always marshals
 	var b strings.Builder
