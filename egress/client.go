@@ -34,7 +34,7 @@ type client struct {
 	place Place
 
 	again     bytes.Reader // bytes that were read ahead, to be read first
-	asked     atomic.Bool  // it has named a host; the code that handles that records it
+	asked     atomic.Bool  // it has named a host; that attempt is recorded elsewhere
 	transport *http.Transport
 	once      sync.Once
 }

@@ -193,8 +193,8 @@ func (e *AddressError) Error() string { return notPublic(e.Address, e.Kind) }
 // The owner of a name controls what it resolves to and may change it at any time, so the
 // address is checked right before connecting to it.
 type Named struct {
-	// Host is the host of a URL: a name or an address. An address is dialed unless it
-	// serves cloud credentials.
+	// Host is the host of a URL: a name or an address. An address, or a name that this machine or its
+	// network resolves, may lead to any address that does not serve cloud credentials.
 	Host string
 	// Allowed lists non-public addresses that may be dialed. A range does not include
 	// addresses that serve cloud credentials.
@@ -210,7 +210,7 @@ func (n Named) Judge(_ context.Context, _, address string, _ syscall.RawConn) er
 	}
 	a := at.Addr().WithZone("").Unmap()
 	kind := kindOf(a, ofThisMachine)
-	_, notText := netip.ParseAddr(n.Host) // if it is an address, only the author of the eval decides where it leads
+	_, notText := netip.ParseAddr(n.Host) // for an address, the author of the eval alone decides where it leads
 	authors := kind != metadata && (notText == nil || mcpconfig.IsNearbyName(n.Host))
 	if kind == "" || authors || slices.ContainsFunc(n.Allowed, func(in netip.Prefix) bool { return allows(in, a, kind) }) {
 		return nil

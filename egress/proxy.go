@@ -170,8 +170,8 @@ func (p *Proxy) enter() bool {
 
 func (p *Proxy) leave() { p.work.Done() }
 
-// hold registers one to be closed by Close, which then waits for forget. After Close, hold
-// closes it at once and returns false.
+// hold registers a connection or listener, which Close closes before it waits for forget. After
+// Close, hold closes it at once and returns false.
 func (p *Proxy) hold(one io.Closer) bool {
 	p.mu.Lock()
 	held := !p.closed
