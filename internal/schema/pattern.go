@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"regexp/syntax"
 	"strings"
@@ -117,12 +118,12 @@ func (e *expression) match(s string) (ok bool, err error) {
 
 func (c *clock) run(since time.Time) { c.spent += time.Since(since) }
 
-// nesting returns the approximate nesting depth of a pattern's groups. It also counts parentheses
-// in character classes.
+// nesting returns how deep the groups of a pattern are nested.
 func nesting(text string) int {
 	depth, deepest := 0, 0
-	for _, part := range parts.FindAllString(text, -1) {
+	for part, class := range tokens(text) {
 		switch {
+		case class:
 		case part[0] == '(':
 			depth++
 			deepest = max(deepest, depth)
@@ -131,6 +132,29 @@ func nesting(text string) int {
 		}
 	}
 	return deepest
+}
+
+// tokens returns the tokens of a pattern, and whether each stands in a character class.
+func tokens(text string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		class := false
+		for len(text) > 0 {
+			part := parts.FindString(text)
+			if class && part[0] != '\\' {
+				_, n := utf8.DecodeRuneInString(text)
+				part = text[:n]
+			}
+			if !yield(part, class) {
+				return
+			}
+			text = text[len(part):]
+			if class {
+				class = part != "]"
+			} else {
+				class = part[0] == '['
+			}
+		}
+	}
 }
 
 // parts matches one token of a pattern.
@@ -146,14 +170,10 @@ const (
 // be none, and whether the pattern may be valid in ECMA-262.
 func translate(text string) (linear string, ecma bool) {
 	var b strings.Builder
-	same, class := true, false
-	for len(text) > 0 {
-		part := parts.FindString(text)
-		if class && part[0] != '\\' {
-			_, n := utf8.DecodeRuneInString(text)
-			part = text[:n]
-		}
-		text = text[len(part):]
+	same, opened := true, false
+	for part, class := range tokens(text) {
+		first := opened
+		opened = !class && part[0] == '['
 		switch {
 		case part[0] == '\\':
 			to, ok := translateEscape(part, class)
@@ -163,13 +183,11 @@ func translate(text string) (linear string, ecma bool) {
 			same = same && to != ""
 			part = to
 		case class:
-			class = part != "]"
 			if part == "[" {
 				part = `\[`
 			}
-		case part[0] == '[':
-			class = true
-			same = same && !strings.HasPrefix(text, "]") // RE2 reads it as a member
+			same = same && !(first && part == "]") // RE2 reads it as a member
+		case opened:
 		case part == ".":
 			part = "[^" + ecmaNewline + "]"
 		case part == "(?:", strings.HasPrefix(part, "(?<") && strings.HasSuffix(part, ">"):

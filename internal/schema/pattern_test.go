@@ -99,6 +99,22 @@ func TestUncheckedPatterns(t *testing.T) {
 	}
 }
 
+// Groups nest in a pattern, and not the parentheses that its character classes have.
+func TestNestedPatterns(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"(?=a)" + strings.Repeat("[(?]?", 100): true,
+		"(?=a)" + strings.Repeat("[^)]?", 100) + strings.Repeat("(?:a|", 100) + strings.Repeat(")", 100): false,
+		"(?=a)" + strings.Repeat("[]|", 100) + strings.Repeat("(a|", 100) + strings.Repeat(")", 100):     false,
+	} {
+		quoted, _ := json.Marshal(pattern)
+		var c schema.Checker
+		found := c.Check(json.RawMessage(fmt.Sprintf(`{"pattern":%s}`, quoted)), "a")
+		if applied := len(found.Unchecked) == 0; applied != want || !found.Valid {
+			t.Errorf("%s: valid %v, unchecked %.200q", pattern, found.Valid, found.Unchecked)
+		}
+	}
+}
+
 // Hostile patterns and values take a bounded time, all together.
 func TestSlowPatterns(t *testing.T) {
 	long := strings.Repeat("a", 40) + "!"
