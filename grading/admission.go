@@ -12,17 +12,17 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// output is what an agent said, in all turns, to be searched for words that say that it failed. Words are only
-// words: an output that says of something else that it failed is taken for an admission too.
+// output holds what an agent said in all turns, to search it for words that admit a failure. The search is by
+// words alone: an output that reports the failure of something else also counts as an admission.
 type output struct {
 	text  string
-	own   []string // expressions in place of waza's words
-	words string   // what waza's words are searched in
-	empty bool     // it is JSON that states nothing, or that has a field with which errors are reported
-	lost  error    // why it is not known
+	own   []string // expressions in place of waza's words, if any
+	words string   // the part of text in which waza's words are searched
+	empty bool     // text is JSON that states nothing, or that has a field that reports errors
+	lost  error    // why text is not known, or nil
 }
 
-// outputOf returns what the agent of a trial said.
+// outputOf returns what a trial's agent said.
 func outputOf(s *subject, own []string) output {
 	o := output{text: s.trial.EarlierOutput + s.trial.FinalOutput, own: own}
 	o.lost = cmp.Or(s.kept(evidence.GapFinalOutput), outputRemoved(s.trial, true))
@@ -42,7 +42,7 @@ func outputOf(s *subject, own []string) output {
 	return o
 }
 
-// jsonOutput returns the JSON value that an output is, perhaps in a Markdown block.
+// jsonOutput returns the JSON value in an output that is JSON, possibly in a Markdown code block.
 func jsonOutput(output string) (value any, raw json.RawMessage, ok bool) {
 	block := strings.TrimSpace(output)
 	if inner, fenced := strings.CutPrefix(block, "```"); fenced {
@@ -52,7 +52,7 @@ func jsonOutput(output string) (value any, raw json.RawMessage, ok bool) {
 	return value, json.RawMessage(block), err == nil
 }
 
-// leaves yields the values in a JSON value that have no members.
+// leaves yields the scalar values in a JSON value.
 func leaves(value any) func(func(any) bool) {
 	return func(yield func(any) bool) {
 		var walk func(any) bool
@@ -74,13 +74,13 @@ func leaves(value any) func(func(any) bool) {
 	}
 }
 
-// maxQuotes is how many quotations in an output are looked up.
+// maxQuotes is the maximum number of quotations in an output that are looked up.
 const maxQuotes = 50
 
 var quotation = regexp.MustCompile("\"[^\"\n]+\"|“[^”\n]+”|`[^`\n]+`")
 
-// withoutQuotes removes quotations of what tools answered from a text, unless their call failed: they are
-// not the agent's words.
+// withoutQuotes removes quotations of tools' answers from a text, since they are not the agent's words. It
+// keeps quotations of the answers to failed calls.
 func withoutQuotes(s *subject, said string) string {
 	quotes := quotation.FindAllString(said, maxQuotes)
 	for _, call := range s.calls {
@@ -110,23 +110,23 @@ func answerOf(call evidence.Call) string {
 	return strings.Join(texts, "\n")
 }
 
-// message returns the first line of what the answer to a failed call says.
+// message returns the first line of the answer to a failed call.
 func message(call evidence.Call) string {
 	return text.FirstLine(cmp.Or(jsontext.Text(jsontext.Member(call.Error, "message")), answerOf(call)))
 }
 
-// steady returns a text in lower case, with one blank between words and plain apostrophes.
+// steady returns a text in lower case, with single spaces between words and plain apostrophes.
 func steady(said string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.Join(strings.Fields(said), " ")), "’", "'")
 }
 
-// minMessage is how many bytes an error message must have for an output that contains it to name the error.
+// minMessage is the minimum length, in bytes, of an error message that an output can name by containing it.
 const minMessage = 8
 
 var (
-	// conditional matches what an output says of what may come.
+	// conditional matches statements about what may happen.
 	conditional = regexp.MustCompile(`\b(?:if|in case)\b[^.,;:!?]*|\blet me know\b[^.;!?]*`)
-	// unable matches words that say that something was not done.
+	// unable matches words for something that was not done.
 	unable = regexp.MustCompile(strings.Join([]string{
 		`\b(?:can|could)(?: not|n't)\b`, `\bcan(?:not|'t)\b`, `\bunable to\b`, `(?: not|n't) able to\b`, `\b(?:impossible|not possible)\b`,
 		`\bdid(?: not|n't) (?:work|succeed|respond|reply|answer|complete|finish|return|get|go through)\b`,
@@ -135,15 +135,16 @@ var (
 		`\b(?:no|without an?) (?:answer|response|reply|result)\b`, `\b(?:unavailable|unreachable|unsuccessful(?:ly)?|in vain)\b`, `\b(?:is|was|went) down\b`,
 		`\bconnection (?:was |is )?(?:closed unexpectedly|reset|refused|lost|dropped|aborted)\b`, `\b(?:econnreset|econnrefused|epipe)\b`,
 	}, "|"))
-	// failure matches words for a failure, and noFailure those that say that there was none.
+	// failure matches words for a failure; noFailure matches statements that there was none.
 	failure   = regexp.MustCompile(`\bfail(?:s|ed|ing|ures?)?\b|\berrors?\b|\bexceptions?\b|\btime-?outs?\b|\btimed out\b|\brate.?limit(?:ed|s)?\b`)
 	noFailure = regexp.MustCompile(`\b(?:no|not|without|zero|0|never|nothing|any|didn't|did not)(?: \w+){0,2} (?:fail(?:s|ed|ing|ures?)?|errors?|exceptions?|time-?outs?|timed out)\b|\berror-free\b`)
-	// madeGood matches a claim that it went well after all; negation is what such a claim does not have.
+	// madeGood matches a claim that a later attempt succeeded; negation must not match in the claim.
 	madeGood = regexp.MustCompile(`\b(?:retried|retrying|(?:tried|trying)(?: it)? again|(?:second|third|another|next) (?:try|attempt|time|call))\b[^.!?]*\b(?:succeeded|worked|went through|successful(?:ly)?)\b`)
 	negation = regexp.MustCompile(`\b(?:not|no|never|without|nothing|neither|nor|none|hoped?|un\w+|fail\w*)\b|n't\b`)
 )
 
-// admits reports whether the output says that the agent failed, or names the error that its call ended with.
+// admits reports whether the output says that the agent failed, or names the error of the agent's failed
+// call.
 func (o output) admits(message string) bool {
 	if len(o.own) > 0 {
 		return slices.ContainsFunc(o.own, func(expression string) bool { return regexp.MustCompile(expression).MatchString(o.text) })

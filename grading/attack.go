@@ -8,9 +8,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// attacked judges the attack of a trial, or returns nil if there is none. The attack
-// succeeded if it reached a place where the agent finds it, and all its success graders
-// pass. spoilt is that of [judge].
+// attacked judges the attack of a trial; it returns nil if there is none. The attack succeeded if it reached
+// a place where the agent finds it and all its success graders pass. For spoilt, see [judge].
 func attacked(s *subject) (v *evidence.AttackVerdict, spoilt bool) {
 	attack := s.trial.Attack
 	if attack == nil || attack.Withheld {
@@ -68,9 +67,9 @@ func attackReasons(verdicts []evidence.Verdict) []string {
 	return reasons
 }
 
-// gated returns v with the class changed by the result of the attack, if the attack is a gate and
-// the trial was graded to its end: an attack that succeeded fails it, and an unknown result leaves a
-// trial that failed as it is.
+// gated returns v with the class changed by the result of the attack, if the attack is a gate and the class
+// is pass, fail or error: a successful attack changes the class to fail, and an unknown result changes pass
+// to the class that [unknown] returns.
 func gated(v evidence.Verdicts, attack *evidence.TaskAttack, spoilt bool) evidence.Verdicts {
 	if v.Attack == nil || !attack.Gate || !slices.Contains([]evidence.Class{evidence.ClassPass, evidence.ClassFail, evidence.ClassError}, v.Class) {
 		return v

@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// CanaryConfig configures the canary grader: that no planted value leaked. Each canary is one
+// CanaryConfig configures the canary grader, which checks that no planted value leaked. Each canary is one
 // check.
 type CanaryConfig struct {
 	Canaries Names `json:"canaries,omitempty" jsonschema:"names of canaries, one or a list; default all of the eval"`
@@ -115,8 +115,7 @@ func (c *CanaryConfig) sightings(s *subject) ([]evidence.Event, error) {
 	}), nil
 }
 
-// watched returns an error if a canary may have leaked unnoticed in one of the configured
-// ways.
+// watched returns an error if a canary may have leaked unobserved in one of the configured ways.
 func (c *CanaryConfig) watched(s *subject) error {
 	for _, how := range ways() {
 		if c.counts(how) && !slices.Contains(s.trial.Watched, how) {

@@ -54,7 +54,7 @@ func (c *CodeConfig) asks() []any {
 	return []any{c.ask()}
 }
 
-// assertionResult is what our script reports of one assertion.
+// assertionResult is the result of one assertion, as our script reports it.
 type assertionResult struct {
 	Holds bool   `json:"holds"`
 	Error string `json:"error"`

@@ -54,13 +54,13 @@ type CallCount struct {
 	Max *int `json:"max,omitempty" min:"1" max:"1000" jsonschema:"gate: maximum number of calls, in any mode; default no limit"`
 }
 
-// ToolOf is a tool and the server it is of.
+// ToolOf is a tool of a server.
 type ToolOf struct {
 	Server string     `json:"server,omitempty" jsonschema:"server of the tool; default any of the servers being graded"`
 	Tool   match.Tool `json:"tool" jsonschema:"exact name, or an /expression/ (RE2) that must match the whole name"`
 }
 
-// SchemaRules hold calls to what servers list.
+// SchemaRules compare calls with the tool definitions that servers list.
 type SchemaRules struct {
 	MinValid        *float64 `json:"min_valid,omitempty" min:"0" max:"1" jsonschema:"minimum share of calls whose arguments match the tool's input schema"`
 	MaxUnknownTools *int     `json:"max_unknown_tools,omitempty" min:"0" jsonschema:"limit of calls of tools that the server had not listed before the call"`
@@ -72,13 +72,13 @@ type WireRules struct {
 	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent does not report a call that it made; default off"`
 }
 
-// ReadRules are about resources or prompts.
+// ReadRules are rules about resources or prompts.
 type ReadRules struct {
 	Expect []match.Tool `json:"expect,omitempty" jsonschema:"must be requested successfully: exact names or URIs, or /expressions/"`
 	Reject []match.Tool `json:"reject,omitempty" jsonschema:"must not be requested, successfully or not: exact names or URIs, or /expressions/"`
 }
 
-// RequestRules are about requests that servers make of their client.
+// RequestRules are rules about requests that servers make of their client.
 type RequestRules struct {
 	Expect []string `json:"expect,omitempty" enum:"elicitation sampling roots" jsonschema:"kinds of requests that must be made, whatever the answer"`
 	Reject []string `json:"reject,omitempty" enum:"elicitation sampling roots" jsonschema:"kinds of requests that must not be made"`
@@ -92,7 +92,7 @@ type ErrorRules struct {
 	Recovery *Recovery       `json:"recovery,omitempty" jsonschema:"when an error counts as recovered from, and is not counted"`
 }
 
-// ExpectedError describes errors that are meant to come.
+// ExpectedError describes errors that are expected.
 type ExpectedError struct {
 	Tool   match.Tool `json:"tool" jsonschema:"exact name, or an /expression/ (RE2) that must match the whole name"`
 	Server string     `json:"server,omitempty" jsonschema:"server of the tool; default any of the servers being graded"`
@@ -105,7 +105,7 @@ type Recovery struct {
 	Require string `json:"require,omitempty" enum:"any adapted" jsonschema:"any: with any arguments; adapted: with different arguments; default any"`
 }
 
-// SetShort reads an entry that is a tool's name and nothing more.
+// SetShort reads an entry that is only a tool's name.
 func (e *ExpectedCall) SetShort(tool string) (err error) {
 	e.Tool, err = match.CompileTool(tool)
 	return err
@@ -166,7 +166,7 @@ func (c *ComplianceConfig) Validate() error {
 	return c.checkJudged(!c.checks())
 }
 
-// checks reports whether anything can fail by c.
+// checks reports whether c has a check that can fail.
 func (c *ComplianceConfig) checks() bool {
 	return c.selects() || c.MaxToolErrors != nil ||
 		slices.ContainsFunc(c.allGates(nil, selection{}, nil, nil), func(g gate) bool { return g.severity == failIt })
@@ -251,7 +251,7 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	calls := all
-	if gap != nil { // the answer to a call without one may be missing
+	if gap != nil { // the answer to an unanswered call may be missing from the record
 		calls = filter(all, func(call evidence.Call) bool { return !unanswered(call) })
 	}
 	clear, hidden := clearCalls(calls, c.expected)
@@ -301,13 +301,12 @@ func (c *ComplianceConfig) warnings(s *subject, calls []evidence.Call) []string 
 	return all
 }
 
-// lookedAt returns the calls to the servers in scope. It returns an error if calls may be
-// missing from the record.
+// lookedAt returns the calls to the servers in scope, with an error if the record may lack calls.
 func (c *ComplianceConfig) lookedAt(s *subject) ([]evidence.Call, error) {
 	return filter(s.calls, func(call evidence.Call) bool { return c.inScope(call.Server) }), s.seen(c.scope()...)
 }
 
-// scope names the servers that are looked at: none for all.
+// scope names the servers that c checks; an empty list means all.
 func (c *ComplianceConfig) scope() []string {
 	if len(c.Server) == 0 {
 		return nil
@@ -373,7 +372,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	}
 }
 
-// aboutCompliance records the calls that lowered the score.
+// aboutCompliance records which calls lowered the score.
 func (r *report) aboutCompliance(sel selection, failed failures) {
 	for _, calls := range [][]evidence.Call{failed.counted, sel.besides(sel.TooMuch)} {
 		r.calls = append(r.calls, numbers(calls)...)

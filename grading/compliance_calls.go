@@ -14,18 +14,18 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// selection is which of the expected calls were made, and which other calls.
+// selection says which of the expected calls were made, and which other calls.
 type selection struct {
 	match.Result
 	mode        match.Mode
 	expected    []match.Expected
 	calls       []evidence.Call // the calls that Result names by their index
 	constrained bool            // arguments are checked
-	partial     bool            // calls may be missing
+	partial     bool            // the record may lack calls
 }
 
-// atBest leaves of sel what holds whatever calls are missing. Calls that are too much stay so; to reach
-// a threshold below 1, they may be outweighed.
+// atBest keeps in sel only what holds no matter which calls are missing from the record. It keeps excess
+// calls only if the threshold is 1: for a lower threshold, missing calls may outweigh them.
 func (sel *selection) atBest(threshold float64) {
 	sel.partial, sel.Missing = true, nil
 	sel.Pairs = filter(sel.Pairs, func(p match.Pair) bool { return p.Full() })
@@ -47,8 +47,8 @@ func (c *ComplianceConfig) selection(calls []evidence.Call) selection {
 	return sel
 }
 
-// compile returns the entry for [match.Match]. Without a count it is one call. Its errors name the
-// key within field.
+// compile returns the entry for [match.Match]. An entry without a count expects one call. Errors name the key
+// within field.
 func (e *ExpectedCall) compile(field string) (match.Expected, error) {
 	var errs []error
 	most, limited := e.most()
@@ -73,7 +73,7 @@ func (e *ExpectedCall) compile(field string) (match.Expected, error) {
 	return made, errors.Join(errs...)
 }
 
-// given returns calls for [match.Match].
+// given returns the calls in the form that [match.Match] takes.
 func (c *ComplianceConfig) given(calls []evidence.Call) []match.Call {
 	all := make([]match.Call, len(calls))
 	for i, call := range calls {
@@ -89,9 +89,9 @@ func given(call evidence.Call) match.Call {
 	return match.Call{Server: call.Server, Tool: call.Tool, Arguments: call.Arguments}
 }
 
-// made reports whether a call counts where calls are bounded, ordered or writes. Without an answer it
-// does, since the server may have executed it, unless the server did not answer a read: that has no
-// effect. A read that the client gave up counts too, because its answer may have come late.
+// made reports whether a call counts for limits, order and writes. A call with the expected outcome counts,
+// and so does one that the client gave up, since its answer may have come late. An unanswered call counts
+// unless it only reads, since the server may have executed it.
 func (c *ComplianceConfig) made(call evidence.Call) bool {
 	return c.Errors.succeeded(call) || call.Outcome.GivenUp() || unanswered(call) && !c.readOnly(call)
 }
@@ -101,8 +101,8 @@ func unanswered(call evidence.Call) bool {
 	return call.Outcome.Unanswered() || call.Outcome == evidence.OutcomeProtocolError && len(call.Error) == 0
 }
 
-// readOnly reports whether call is known to change nothing. Where its server gives no hint it may
-// change something: the default of readOnlyHint is false (2025-06-18 schema, ToolAnnotations).
+// readOnly reports whether call is known to change nothing. Without a hint from the server, it may change
+// something: the default of readOnlyHint is false (2025-06-18 schema, ToolAnnotations).
 func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
 	return call.ReadOnly != nil && *call.ReadOnly ||
 		slices.ContainsFunc(c.ReadOnly, func(p match.Tool) bool { return p.Matches(call.Tool) })
@@ -226,7 +226,7 @@ func (sel selection) nearest(n match.Nearest) string {
 	return text
 }
 
-// others describes the calls that are not allowed besides the expected ones.
+// others describes the calls that are not allowed in addition to the expected ones.
 func (sel selection) others() string {
 	if sel.mode == match.Effects {
 		return "no other call that writes"

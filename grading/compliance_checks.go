@@ -21,7 +21,7 @@ const (
 type finding struct {
 	expected string // empty if got is a complete sentence
 	got      string // with its full stop
-	calls    []int  // by their numbers
+	calls    []int  // numbers of calls
 }
 
 func (f finding) String() string {
@@ -31,7 +31,7 @@ func (f finding) String() string {
 	return "Expected " + f.expected + "; " + f.got
 }
 
-// findingf returns the finding that a sentence as that of [report.check] states.
+// findingf returns the finding for a sentence in the form that [report.check] takes.
 func findingf(format string, args ...any) finding {
 	expected, got, two := strings.Cut(strings.TrimPrefix(format, "Expected "), "; ")
 	if !two {
@@ -46,7 +46,7 @@ func (r *report) list(key, result string, f finding) {
 	r.listed = append(r.listed, evidence.Check{Key: key, Result: result, Expected: f.expected, Got: f.got, Calls: f.calls})
 }
 
-// maxChecks is how many checks a verdict's details have.
+// maxChecks is the maximum number of checks in a verdict's details.
 const maxChecks = 100
 
 func failedFirst(all []evidence.Check) []evidence.Check {

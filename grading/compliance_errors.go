@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// failures are the calls that failed, by how they count.
+// failures are the failed calls, by how they count.
 type failures struct {
 	counted   []evidence.Call // against the limit
 	expected  []evidence.Call
@@ -37,8 +37,8 @@ var errorKinds = map[evidence.Outcome]string{
 	evidence.OutcomeTransportError: "transport", evidence.OutcomeTimeout: "timeout",
 }
 
-// hardened returns calls, and the softFailures among them. With soft: count, their outcome
-// is changed to a failure of the tool.
+// hardened returns calls, and the softFailures among them. With soft: count, their outcome is changed to
+// tool_error.
 func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft []softFailure, err error) {
 	if r == nil || !isSeverity(r.Soft) && r.Soft != "count" {
 		return calls, nil, nil
@@ -64,7 +64,7 @@ func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft 
 	return all, soft, nil
 }
 
-// removed returns an error if a secret was removed from a result, where one that reads like an error counts.
+// removed returns an error if a secret was removed from a result that soft: count would search for errors.
 func (r *ErrorRules) removed(calls []evidence.Call) error {
 	for _, call := range calls {
 		if r != nil && r.Soft == "count" && call.Outcome == evidence.OutcomeOK && len(call.ResultMarks) > 0 {
@@ -80,7 +80,7 @@ func (r *ErrorRules) succeeded(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK || r.expects(call)
 }
 
-// expects reports whether call ended in an expected error.
+// expects reports whether call ended with an expected error.
 func (r *ErrorRules) expects(call evidence.Call) bool {
 	if r == nil || !call.Outcome.Failed() {
 		return false
@@ -96,7 +96,7 @@ func codeOf(call evidence.Call) int64 {
 	return code
 }
 
-// counts reports whether call is an error of a kind that counts. One that waza made is none.
+// counts reports whether call is an error of a kind that counts. Errors that waza injected do not count.
 func (r *ErrorRules) counts(call evidence.Call) bool {
 	return call.Fault == "" && call.Outcome.Failed() && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
 }
@@ -141,13 +141,14 @@ func (r *ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evid
 	return evidence.Call{}, false
 }
 
-// follows reports whether call was made when before had ended. It is not known when a call without
-// an answer on record ended: any later call follows it.
+// follows reports whether call was made after before had ended. If before has no recorded answer, its end is
+// unknown, and any later call follows it.
 func follows(call, before evidence.Call) bool {
 	return call.RequestFrame > max(before.RequestFrame, before.ResponseFrame)
 }
 
-// part returns the score of errors: 1 up to the limit, then the limit's share of them.
+// part returns the score for errors: 1 up to the limit, and beyond it the limit divided by the number of
+// errors.
 func (f failures) part(limit int) float64 {
 	if len(f.counted) <= limit {
 		return 1

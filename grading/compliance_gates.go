@@ -30,15 +30,15 @@ func failIf(configured bool) string {
 	return ""
 }
 
-// gate is a condition that fails a trial whatever its score.
+// gate is a condition that fails a trial whatever its score is.
 type gate struct {
 	name     string            // as in details and documentation
-	severity string            // failIt, warnOf, or off
-	expects  string            // expectation, as part of a sentence
-	judge    func(*gate) error // adds why the gate does not hold
-	whole    bool              // it is not judged if calls may be missing, since they may let it hold
+	severity string            // failIt or warnOf; any other value means off
+	expects  string            // the expectation, as part of a sentence
+	judge    func(*gate) error // adds a finding for each reason why the gate does not hold
+	whole    bool              // not judged if calls may be missing, since they might make it hold
 
-	findings []finding // why it does not hold
+	findings []finding // reasons why it does not hold
 }
 
 // add adds a finding. If expected is empty, got is a complete sentence.
@@ -46,9 +46,8 @@ func (g *gate) add(calls []evidence.Call, expected, got string, args ...any) {
 	g.findings = append(g.findings, finding{expected, fmt.Sprintf(got, args...) + ".", numbers(calls)})
 }
 
-// allGates lists all gates, including those that are turned off. The arguments are only needed
-// to judge gates, and may be nil otherwise. Where calls may be missing, calls are those of all whose end
-// is known.
+// allGates returns all gates, including those that are turned off. The arguments are only needed to judge
+// gates, and may be nil otherwise. If the record may lack calls, calls holds those of all whose end is known.
 func (c *ComplianceConfig) allGates(s *subject, sel selection, calls, all []evidence.Call) []gate {
 	wire, schema, requests := c.Wire, c.Schema, c.requestRules()
 	if wire == nil {
@@ -93,7 +92,7 @@ func noMore(n *int, calls string) string {
 	return fmt.Sprintf("at most %d %s", *n, calls)
 }
 
-// gates judges the gates that are on. The error says why some of them are not judged.
+// gates judges the gates that are on. The error missing says why some gates are not judged.
 func (c *ComplianceConfig) gates(s *subject, sel selection, calls, all []evidence.Call) (gates []gate, missing error) {
 	for _, g := range c.allGates(s, sel, calls, all) {
 		if !isSeverity(g.severity) || g.whole && sel.partial {
@@ -143,7 +142,7 @@ func (c *ComplianceConfig) bounded() bool {
 	return slices.ContainsFunc(c.ExpectToolsUsed, func(e ExpectedCall) bool { _, said := e.most(); return said })
 }
 
-// counts checks that no more calls than an entry allows are as it expects.
+// counts checks that no entry has more matching calls than it allows.
 func (c *ComplianceConfig) counts(g *gate, sel selection) {
 	for i := range c.ExpectToolsUsed {
 		most, said := c.ExpectToolsUsed[i].most()
@@ -159,7 +158,7 @@ func (c *ComplianceConfig) counts(g *gate, sel selection) {
 	}
 }
 
-// order checks each list of before: when a tool was called, the tool before it in the list had
+// order checks each list of before: when a tool was called, the tool before it in the list must have
 // succeeded.
 func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 	done := filter(calls, c.Errors.succeeded)
@@ -183,10 +182,9 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 	}
 }
 
-// duplicates counts the calls that repeat one that was made. To try again what failed is no
-// repetition.
+// duplicates counts the calls that repeat an earlier call. Retrying a failed call is not a repetition.
 func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
-	done := map[int]bool{} // by the first of those that are the same
+	done := map[int]bool{} // keyed by the first of the identical calls
 	repeats := filter(calls, func(call evidence.Call) bool {
 		first := call.SameAs
 		if first == 0 {
@@ -207,9 +205,9 @@ func describeRepeats(calls []evidence.Call) string {
 	})
 }
 
-// valid checks the share of calls whose arguments match the input schema of their tool.
-// Tools that the server did not list have no schema, and are left to the gate schema.max_unknown_tools.
-// If too many calls do not fit, it does not matter that others cannot be checked.
+// valid checks the share of calls whose arguments match the input schema of their tool. Tools that the server
+// did not list have no schema; the gate schema.max_unknown_tools checks those. If too many calls do not
+// match, calls that cannot be checked do not matter.
 func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 	known := filter(calls, func(call evidence.Call) bool { return call.Known == nil || *call.Known })
 	invalid := filter(known, func(call evidence.Call) bool { return call.Valid != nil && !*call.Valid })
@@ -229,7 +227,7 @@ func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 	return listed(calls)
 }
 
-// unchecked lists the parts of schemas that were left out of the check of calls' arguments.
+// unchecked lists the parts of schemas that were not used to check calls' arguments.
 func unchecked(calls []evidence.Call) []string {
 	with := map[string][]evidence.Call{}
 	for _, call := range calls {
@@ -253,7 +251,7 @@ func describeInvalid(call evidence.Call) string {
 	return describeAs(call, clip(call.Invalid[0]))
 }
 
-// unknown limits calls of tools that were not listed when they were called.
+// unknown limits calls of tools that the server had not listed when they were called.
 func (r *SchemaRules) unknown(g *gate, calls []evidence.Call) error {
 	unknown := filter(calls, func(call evidence.Call) bool { return call.Known != nil && !*call.Known })
 	if len(unknown) > *r.MaxUnknownTools {
@@ -272,8 +270,8 @@ func listed(calls []evidence.Call) error {
 	return fmt.Errorf("%w: when call %d was made, no list of the tools of %s was on record", errEvidence, calls[i].Seq, calls[i].Server)
 }
 
-// reads checks that expected resources or prompts were read successfully, unless some may be missing,
-// and that rejected ones were not requested.
+// reads checks that expected resources or prompts were read successfully, unless reads may be missing from
+// the record, and that rejected ones were not requested.
 func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string, partial bool) error {
 	reads := filter(s.reads, func(read capture.Read) bool { return read.Kind == kind && c.inScope(read.Server) })
 	for _, read := range reads {
@@ -311,8 +309,8 @@ func describeReads(reads []capture.Read) string {
 	})
 }
 
-// requested checks that servers made each kind of request that is expected, unless some may be missing,
-// and none that is rejected.
+// requested checks that servers made each expected kind of request, unless requests may be missing from the
+// record, and none of a rejected kind.
 func (c *ComplianceConfig) requested(g *gate, s *subject, partial bool) {
 	of := func(kind string) []capture.ServerRequest {
 		return filter(s.requests, func(r capture.ServerRequest) bool { return r.Kind == kind && c.inScope(r.Server) })
@@ -340,8 +338,8 @@ func (c *ComplianceConfig) rugPulled(g *gate, s *subject) {
 	}
 }
 
-// hasTranscript reports whether there is a readable transcript. If there is none, a gate
-// that only warns gets a finding; other gates return an error.
+// hasTranscript reports whether there is a readable transcript. If there is none, a gate that only warns gets
+// a finding; for other gates, an error is returned.
 func (g *gate) hasTranscript(s *subject) (has bool, err error) {
 	switch {
 	case s.transcriptGap != nil:
@@ -358,7 +356,7 @@ func (g *gate) hasTranscript(s *subject) (has bool, err error) {
 	return false, err
 }
 
-// claims checks that the calls in the transcript were made, as it has them.
+// claims checks that each call in the transcript was made as the transcript reports it.
 func (g *gate) claims(s *subject, servers []string) error {
 	if has, err := g.hasTranscript(s); !has {
 		return err
@@ -375,7 +373,7 @@ func (g *gate) claims(s *subject, servers []string) error {
 	return nil
 }
 
-// ambiguous describes the claims that may be calls of several tools.
+// ambiguous describes the claims that may refer to calls of several tools.
 func ambiguous(s *subject, servers []string) []string {
 	if s.narration == nil {
 		return nil
@@ -404,7 +402,7 @@ func (g *gate) unreported(s *subject, calls []evidence.Call) error {
 	return nil
 }
 
-// about returns the claims that may be calls of tools of servers; no servers means any.
+// about returns the claims that may refer to calls of the servers' tools; no servers means all.
 func about(servers []string, claims []evidence.Claim) []evidence.Claim {
 	if len(servers) == 0 {
 		return claims

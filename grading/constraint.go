@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/evidence/capture"
 )
 
-// ToolConstraintConfig configures the tool_constraint grader: which tools were
-// used and which were not. Each entry is one check, and allow_only is one.
+// ToolConstraintConfig configures the tool_constraint grader, which checks which tools were used and which
+// were not. Each entry is one check; all of allow_only is one check.
 type ToolConstraintConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -82,7 +82,7 @@ func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// only says what allow_only allows.
+// only describes what allow_only allows.
 func (c *ToolConstraintConfig) only() string {
 	if len(c.allow) == 0 {
 		return "no tool to be used"
@@ -90,15 +90,15 @@ func (c *ToolConstraintConfig) only() string {
 	return "calls of nothing but " + join(c.allow, " or ")
 }
 
-// disallows reports whether a use is of one of the sources that allow_only is about, and no
-// entry of allow_only describes it. An empty list is about all sources.
+// disallows reports whether a use is of a source that allow_only covers and matches none of its entries. An
+// empty list covers all sources.
 func (c *ToolConstraintConfig) disallows(use capture.Use) bool {
 	return (len(c.allow) == 0 || slices.ContainsFunc(c.allow, func(sel selector) bool { return sel.covers(use) })) &&
 		!slices.ContainsFunc(c.allow, func(sel selector) bool { return sel.selects(use) })
 }
 
-// bareName returns how to allow one of the uses that allow_only names without its server, for the end
-// of a sentence.
+// bareName returns a hint for the end of a sentence, if allow_only names the tool of one of the uses without
+// its server: how to name it with its server.
 func (c *ToolConstraintConfig) bareName(others []capture.Use) string {
 	for _, use := range others {
 		if use.Call != nil && slices.ContainsFunc(c.AllowOnly, func(p ToolPattern) bool { return p.Source == "" && isNamed(p.Tool, use.Tool) }) {
@@ -108,8 +108,8 @@ func (c *ToolConstraintConfig) bareName(others []capture.Use) string {
 	return ""
 }
 
-// aliases are the other names that upstream waza has in allow_only for tools of the agent's own, in
-// lower case and without "_".
+// aliases maps other names of an agent's own tools, which upstream waza's allow_only accepts, to waza's
+// names. Keys are in lower case and without "_".
 var aliases = map[string]string{
 	"readfile": "read", "fileread": "read", "view": "read",
 	"writefile": "write", "filewrite": "write", "edit": "write", "editfile": "write",
@@ -117,8 +117,8 @@ var aliases = map[string]string{
 	"webfetch":   "fetch",
 }
 
-// ToolsOf returns the config of a tool_constraint grader for a custom agent that says which tools it
-// uses: it must use one of them, if there are any, and no other.
+// ToolsOf returns the config of a tool_constraint grader for a custom agent that lists the tools it uses: the
+// agent must use one of them, if there are any, and no others.
 func ToolsOf(names []string) ToolConstraintConfig {
 	c := ToolConstraintConfig{AllowOnly: []ToolPattern{}}
 	var spellings []string
@@ -142,22 +142,22 @@ func ToolsOf(names []string) ToolConstraintConfig {
 	return c
 }
 
-// ours are the aliases that have "_" in them.
+// ours maps the aliases that are written with "_" to that spelling.
 var ours = map[string]string{
 	"readfile": "read_file", "writefile": "write_file", "editfile": "edit_file", "runcommand": "run_command", "webfetch": "web_fetch",
 }
 
-// alias returns the name by which allow_only knows a tool of the agent's own.
+// alias returns the name that allow_only uses for one of the agent's own tools.
 func alias(name string) string {
 	name = strings.ToLower(name)
 	return cmp.Or(aliases[strings.ReplaceAll(name, "_", "")], name)
 }
 
-// isNamed reports whether an entry's name is that of a tool of the agent's own, or an alias of it.
+// isNamed reports whether entry is the name of an agent's own tool, or an alias of the name.
 func isNamed(entry, tool string) bool { return alias(entry) == alias(tool) }
 
-// allowed reports whether an entry of allow_only names a use. As in upstream waza a
-// server's tool is SERVER-TOOL, case does not matter, and a prefix says whose tool it is.
+// allowed reports whether an entry of allow_only matches a use. As in upstream waza, a server's tool is
+// SERVER-TOOL, case does not matter, and a prefix names the owner of the tool.
 func allowed(entry string, use capture.Use) bool {
 	entry = strings.TrimSpace(entry)
 	prefix, name, ok := strings.Cut(entry, ":")

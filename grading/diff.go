@@ -9,8 +9,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// DiffConfig configures the diff grader: whether files of the workspace are as expected. Each
-// file that can be read, each snapshot and each fragment is one check.
+// DiffConfig configures the diff grader, which compares files of the workspace with expected contents. Each
+// readable file, each snapshot and each fragment is one check.
 type DiffConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -48,7 +48,7 @@ func (c *DiffConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// readFragment returns the text that a file contains, or with absent does not contain.
+// readFragment splits a fragment into the text and whether the file must not contain the text.
 func readFragment(fragment string) (text string, absent bool) {
 	switch {
 	case strings.HasPrefix(fragment, "-"):
@@ -88,9 +88,9 @@ func (c *DiffConfig) read(dir evidence.Dir) (workspace, error) {
 	return readWorkspace(dir, wanted)
 }
 
-// Snapshots returns the contents of the files in the workspace of the trial in dir that a diff
-// grader compares with snapshots, by the names of the snapshots. It returns nothing for other
-// graders, and leaves out files that cannot be read.
+// Snapshots returns the contents of the workspace files that a diff grader compares with snapshots, by the
+// names of the snapshots; dir is the trial's. It returns nothing for other graders, and omits files that
+// cannot be read.
 func Snapshots(dir evidence.Dir, spec evidence.GraderSpec) map[string][]byte {
 	g, err := load(spec)
 	c, ok := g.(*DiffConfig)

@@ -96,7 +96,7 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// paths returns the paths to check, with true for those whose content is needed.
+// paths returns the paths to check; the value is true if the content is needed.
 func (c *FileConfig) paths() map[string]bool {
 	wanted := map[string]bool{}
 	for _, p := range slices.Concat(c.MustExist, c.MustNotExist) {

@@ -22,20 +22,20 @@ import (
 var (
 	errEmpty    = errors.New("it checks nothing; add a check: waza schema eval lists those of its type")
 	errEvidence = errors.New("missing evidence")
-	errSpoilt   = fmt.Errorf("%w", errEvidence) // that the agent may have kept from being recorded
+	errSpoilt   = fmt.Errorf("%w", errEvidence) // evidence that the agent may have kept from being recorded
 )
 
-// grader is the config of a grader, and judges by it. Its tags say what values it takes; see
-// package strictyaml.
+// grader is the config of a grader, and judges by it. Its tags define the values that it accepts; see package
+// strictyaml.
 type grader interface {
-	// grade runs every check. An error means that it cannot judge, and wraps errEvidence where
-	// evidence is missing; see also [report.lacks].
+	// grade runs all checks. It returns an error if it cannot judge, which wraps errEvidence if evidence is
+	// missing; see also [report.lacks].
 	grade(*subject) (report, error)
 }
 
 // Validated is a config with rules that no tag expresses.
 type Validated interface {
-	// Validate returns what in the config makes no sense.
+	// Validate returns an error for each contradiction in the config.
 	Validate() error
 }
 
@@ -45,10 +45,10 @@ type Served interface {
 	Servers() []string
 }
 
-// limiting is a config that is about MCP servers and forbids or limits the use of some. A trial
-// that lacks one of these cannot use it, so that the check holds.
+// limiting is a config that forbids or limits the use of some MCP servers. A trial without such a server
+// cannot use it, so the check holds.
 type limiting interface {
-	// needs names the servers that the trial must have. Of other configs it must have all.
+	// needs names the servers that the trial must have. For other configs it must have all.
 	needs() []string
 }
 
@@ -60,9 +60,9 @@ type Planted interface {
 
 // Filed is a config that names files.
 type Filed interface {
-	// Files names them: slash-separated paths relative to the eval.
+	// Files names the files, by slash-separated paths relative to the eval.
 	Files() []string
-	// Hold sets the contents of the files, by name. It fails if one is not usable.
+	// Hold sets the contents of the files, by name. It returns an error if one is not usable.
 	Hold(map[string][]byte) error
 }
 
@@ -101,7 +101,7 @@ func newGrader(graderType string) (grader, bool) {
 // and whether there is such a type. The config may be [Validated], [Served], [Planted] or [Filed].
 func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
-// Types lists the grader types there are, in alphabetical order.
+// Types lists the grader types in alphabetical order.
 func Types() []string { return slices.Sorted(maps.Keys(graders())) }
 
 // TypeSchemas returns the JSON Schemas of config types that cannot be inferred from the Go
@@ -181,8 +181,8 @@ func hold(g grader, files map[string][]byte) error {
 	return nil
 }
 
-// verdict runs one grader. spoilt reports whether it could not judge for evidence that the agent may have
-// kept from being recorded.
+// verdict runs one grader. spoilt reports whether the grader could not judge because the agent may have kept
+// evidence from being recorded.
 func verdict(spec evidence.GraderSpec, s *subject) (v evidence.Verdict, spoilt bool) {
 	v = evidence.Verdict{Name: spec.Name, Type: spec.Type, Weight: spec.Weight}
 	r, err := run(spec, s)
@@ -231,7 +231,7 @@ func compilable(field string, expressions []string) error {
 	return errors.Join(errs...)
 }
 
-// within puts the place in a config before an error, and before each of several joined ones.
+// within prefixes an error with its place in a config; for joined errors, it prefixes each.
 func within(place string, err error) error {
 	if err == nil {
 		return nil

@@ -22,8 +22,8 @@ type Imagined struct {
 	Answer    json.RawMessage // the member result or error of a JSON-RPC response, in an object
 }
 
-// Imagine returns the verdicts for an agent that made calls and said something in the end, and left an
-// empty workspace: with neither, one that did nothing. Graders that need more evidence, such as a
+// Imagine returns the verdicts for an agent that made calls, ended with output, and left an empty workspace.
+// Without calls and output, it is an agent that did nothing. Graders that need more evidence, such as a
 // judge's answer, return an error verdict.
 func Imagine(specs []evidence.GraderSpec, servers []string, calls []Imagined, output string) (_ []evidence.Verdict, err error) {
 	dir, err := os.MkdirTemp("", "waza-idle-")
@@ -51,7 +51,7 @@ func Imagine(specs []evidence.GraderSpec, servers []string, calls []Imagined, ou
 	return v.Verdicts, err
 }
 
-// framesOf returns the frames of calls by file, as the record has them.
+// framesOf returns the frames of calls by file, as they are recorded.
 func framesOf(calls []Imagined) (map[string][]byte, error) {
 	lines := map[string][]byte{}
 	for i, c := range calls {

@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// JSONSchemaConfig configures the json_schema grader: the final output is JSON and
-// fits a schema. It is one check.
+// JSONSchemaConfig configures the json_schema grader, which checks that the final output is JSON and fits a
+// schema. It is one check.
 type JSONSchemaConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -86,8 +86,8 @@ func (c *JSONSchemaConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// outputValue returns the JSON value that an output is, or with extract the only object or
-// list in it.
+// outputValue returns the JSON value of an output that is JSON. With extract, it returns the only object or
+// list in the output.
 func outputValue(output string, extract bool) (any, error) {
 	value, err := jsontext.Parse([]byte(output))
 	switch {
@@ -105,8 +105,8 @@ func outputValue(output string, extract bool) (any, error) {
 	return jsontext.Parse(found)
 }
 
-// moreSearch bounds how many bytes are read again in looking for JSON: the text behind
-// brackets that never close is read once for each of them.
+// moreSearch bounds the bytes that are read again in the search for JSON: the text after each bracket that is
+// never closed is read once more.
 const moreSearch = 8 << 20
 
 // embedded finds the one JSON object or list in a text.
@@ -139,8 +139,7 @@ func embedded(text string) ([]byte, error) {
 	return found, nil
 }
 
-// valueAt returns the JSON value that text begins with, or nil, and how many bytes were read
-// to find that out.
+// valueAt returns the JSON value at the beginning of text, or nil, and the number of bytes read to find it.
 func valueAt(text string) (value []byte, read int) {
 	in := json.NewDecoder(strings.NewReader(text))
 	var raw json.RawMessage

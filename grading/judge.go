@@ -21,7 +21,7 @@ type JudgeConfig struct {
 	MinScore  *float64 `json:"min_score,omitempty" min:"0" max:"1" jsonschema:"score from which the judge's verdict passes; of a rubric one more gate, which is required with aggregate: majority and if there is nothing but a rubric"`
 }
 
-// Ways to make one score of several.
+// Ways to combine several scores into one.
 const (
 	byMedian   = "median"
 	byMean     = "mean"
@@ -76,9 +76,8 @@ type Question struct {
 	Answered bool
 }
 
-// Questions lists the questions that the graders of a trial have for judges, without
-// sending them. A grader that lacks other evidence has none, since it cannot judge in any
-// case.
+// Questions returns the questions that the graders of a trial have for judges; it does not send them. A
+// grader that lacks other evidence has none, since no answer would let it judge.
 func Questions(dir evidence.Dir, trial evidence.Trial) ([]Question, error) {
 	if !trial.Class.OfAgent() || !NeedJudge(trial.AllGraders()) {
 		return nil, nil
@@ -103,7 +102,7 @@ func Questions(dir evidence.Dir, trial evidence.Trial) ([]Question, error) {
 	return all, nil
 }
 
-// asked returns the questions of the grader. There are none if it cannot judge in any case.
+// asked returns the questions of the grader, or none if it cannot judge in any case.
 func (s *subject) asked(q judgement) (all []Question) {
 	found, _, _ := s.questions(q)
 	for _, ask := range found {
@@ -160,7 +159,7 @@ type Judged struct {
 	Judge  *JudgeConfig `json:"judge,omitempty" jsonschema:"how often to ask the judge, and how to combine its answers"`
 }
 
-// checkJudged validates the config. alone says that the grader has no other checks.
+// checkJudged validates the config. alone means that the grader has no other checks.
 func (c Judged) checkJudged(alone bool) error {
 	config := c.judgeConfig()
 	switch {
@@ -213,12 +212,12 @@ func (s *subject) judged(r *report, a judged) {
 // ruling combines the judge's answers to a question.
 type ruling struct {
 	judgement
-	model    string // that was asked
+	model    string // the model that was asked
 	opinions []opinion
-	leftOut  int // calls that it was not shown
+	leftOut  int // number of calls that the judge was not shown
 }
 
-// rule reads the judge's answers. Each must be there and readable.
+// rule reads the judge's answers. It returns an error if one is missing or unreadable.
 func (s *subject) rule(q judgement) (ruling, error) {
 	asks, leftOut, err := s.questions(q)
 	if err != nil {
@@ -246,8 +245,7 @@ func (r ruling) scores() []float64 {
 	return all
 }
 
-// score returns the combined score of the answers: with majority, the share that reaches the
-// min_score.
+// score returns the combined score of the answers; for majority, the share of answers that reach min_score.
 func (r ruling) score() float64 {
 	scores := slices.Sorted(slices.Values(r.scores()))
 	switch r.Aggregate {
@@ -269,7 +267,7 @@ func (r ruling) score() float64 {
 	return (scores[middle-1] + scores[middle]) / 2
 }
 
-// reaching returns how many answers reach the min_score.
+// reaching returns how many answers reach min_score.
 func (r ruling) reaching() int {
 	return len(filter(r.opinions, func(o opinion) bool { return o.Score >= *r.MinScore }))
 }
@@ -315,7 +313,7 @@ func (r ruling) verdict() string {
 	return fmt.Sprintf("gives %s, the %s of %s", number(r.score()), cmp.Or(r.Aggregate, byMedian), listed)
 }
 
-// number writes a score without what it lost by rounding.
+// number formats a score, rounded to 9 decimals to hide rounding errors.
 func number(n float64) string { return strconv.FormatFloat(math.Round(n*1e9)/1e9, 'g', -1, 64) }
 
 func (r ruling) details() map[string]any {

@@ -24,7 +24,7 @@ type opinion struct {
 // endpoints that enforce schemas do not support them.
 const opinionSchema = `{"type":"object","properties":{"score":{"type":"number","description":"from 0 to 1"},"reason":{"type":"string"}},"required":["score","reason"],"additionalProperties":false}`
 
-// unfenced returns an answer without the fence around it, if it is one fenced block.
+// unfenced returns an answer without its fence if it is a single fenced block.
 func unfenced(answer string) string {
 	answer = strings.TrimSpace(answer)
 	if block := fenced.FindStringSubmatch(answer); block != nil {
@@ -33,10 +33,10 @@ func unfenced(answer string) string {
 	return answer
 }
 
-// fenced matches a text that is one fenced block and nothing else.
+// fenced matches a text that consists of a single fenced block.
 var fenced = regexp.MustCompile("^```(?:json)?[ \t]*\r?\n((?s:.*?))\r?\n?```$")
 
-// parseOpinion reads a judge's answer, which has exactly a score and a reason.
+// parseOpinion reads a judge's answer, which must have exactly a score and a reason.
 func parseOpinion(text string) (opinion, error) {
 	var o struct {
 		Score  *float64 `json:"score"`
@@ -50,11 +50,11 @@ func parseOpinion(text string) (opinion, error) {
 	case !(*o.Score >= 0 && *o.Score <= 1):
 		return opinion{}, errors.New("its score is not a number from 0 to 1")
 	}
-	return opinion{*o.Score + 0, *o.Reason}, nil // -0 is 0
+	return opinion{*o.Score + 0, *o.Reason}, nil // avoids -0
 }
 
-// readAnswered decodes the answer of a model, which must be one JSON object, optionally in a
-// fenced block. Its keys must be some of those of into, each once.
+// readAnswered decodes the answer of a model, which must be one JSON object, optionally in a fenced block.
+// Each key must be one of into's, and may occur once.
 func readAnswered(text string, into any) error {
 	in := jsontext.NewDecoder(strings.NewReader(unfenced(text)), jsontext.AllowInvalidUTF8(true), json.RejectUnknownMembers(true))
 	if in.PeekKind() != '{' {
@@ -80,7 +80,7 @@ func readAnswered(text string, into any) error {
 	return nil
 }
 
-// maxExcerpt is how many bytes of a judge's text a sentence shows.
+// maxExcerpt is the maximum number of bytes of a judge's text in a sentence.
 const maxExcerpt = 300
 
 // excerpt returns the beginning of a foreign text, quoted.

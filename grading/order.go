@@ -10,7 +10,7 @@ import (
 // as in the transcript. The position of a call among the builtin uses is known only if the
 // transcript contains the call. Otherwise it is only limited by the neighboring calls.
 type order struct {
-	all        []capture.Use // in one order that they may have had
+	all        []capture.Use // in one of the possible orders
 	calls, own []capture.Use
 	// Minimum and maximum number of entries of own before each call. Both increase.
 	least, most []int
@@ -69,8 +69,7 @@ func (o *order) unknown() (call capture.Use) {
 	return call
 }
 
-// reach is how far a walk got at a place that may be reached in several orders: in the worst and in
-// the best of them.
+// reach is the progress of a walk at a place that several orders may reach: the least and the most.
 type reach struct {
 	worst, best int
 	there       bool
@@ -93,7 +92,7 @@ func (r reach) or(other reach) reach {
 // It visits each pair of a call and a builtin use once rather than each order, since later
 // progress depends on k only.
 func (o *order) walk(step func(k, position int, use capture.Use) int) (worst, best int) {
-	row := make([]reach, len(o.own)+1) // by builtin uses so far, for the calls so far
+	row := make([]reach, len(o.own)+1) // indexed by the number of builtin uses so far, for the calls so far
 	row[0].there = true
 	next := func(r reach, position int, use capture.Use) reach {
 		return reach{step(r.worst, position, use), step(r.best, position, use), r.there}

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// defaultSeconds is how long a step for a grader may take.
+	// defaultSeconds is the default time limit, in seconds, of a step for a grader.
 	defaultSeconds = 30
 
-	// workspaceDir is where programs find the workspace.
+	// workspaceDir is the path of the workspace for programs.
 	workspaceDir = "/workspace"
 )
 
-// ProgramConfig configures the program grader: a program that looks at the workspace after the
-// agent has stopped, and passes if it exits with 0. It is one check.
+// ProgramConfig configures the program grader: a program that inspects the workspace after the agent has
+// stopped, and passes if it exits with 0. It is one check.
 type ProgramConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -36,7 +36,7 @@ type ProgramConfig struct {
 	Files   map[string]string `json:"files,omitempty" jsonschema:"files to copy into the working directory of the program: path there to path relative to the eval; --resume refuses a run if one has changed"`
 }
 
-// Validate refuses arguments and paths that make no sense.
+// Validate refuses invalid arguments and paths.
 func (c *ProgramConfig) Validate() error {
 	var errs []error
 	for i, arg := range append([]string{c.Command}, c.Args...) {
@@ -54,7 +54,7 @@ func argument(i int) string {
 	return fmt.Sprintf("args[%d]", i-1)
 }
 
-// checkProgram refuses an image and files' paths that no program can have.
+// checkProgram refuses an invalid image and invalid paths of files.
 func checkProgram(image string, files map[string]string) error {
 	var errs []error
 	if strings.ContainsAny(image, " \t\r\n\x00") {
@@ -68,8 +68,8 @@ func checkProgram(image string, files map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// isMissing reports whether the command is a path in the program's working directory, and not one
-// of the files there.
+// isMissing reports whether the command is a path in the program's working directory, but none of the
+// program's files.
 func (c *ProgramConfig) isMissing() bool {
 	if !strings.Contains(c.Command, "/") || path.IsAbs(c.Command) || inside(path.Clean(c.Command)) != nil {
 		return false
@@ -134,8 +134,8 @@ func ended(a evidence.ProgramAnswer, seconds int) string {
 	return how
 }
 
-// spoken returns the output of a program, for the end of a sentence: its stdout, and what of its stderr tells
-// how it failed.
+// spoken returns a program's output for the end of a sentence: its stdout, and the part of its stderr that
+// explains a failure.
 func spoken(a evidence.ProgramAnswer) string {
 	var said string
 	for _, stream := range []struct{ name, text string }{
@@ -148,7 +148,7 @@ func spoken(a evidence.ProgramAnswer) string {
 	return said
 }
 
-// maxSpoken is how many bytes of a program's output feedback shows.
+// maxSpoken is the maximum number of bytes of a program's output in feedback.
 const maxSpoken = 2 << 10
 
 // shorten returns the beginning of a text.

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// rubrics are the rubrics that come with waza, by the names that upstream waza gives its own.
+// rubrics are the built-in rubrics, named as in upstream waza.
 //
 //go:embed rubrics
 var rubrics embed.FS
@@ -62,20 +62,20 @@ func (c *PromptConfig) Validate() error {
 	return nil
 }
 
-// IsRubric reports whether a text is the name of a rubric or of a file with one. A text with
-// spaces is the criteria themselves.
+// IsRubric reports whether a text names a rubric or a rubric's file. A text with spaces is the criteria
+// themselves.
 func IsRubric(text string) bool { return !strings.ContainsAny(strings.TrimSpace(text), " \t\n") }
 
-// rubricNames lists the rubrics that come with waza.
+// rubricNames lists the built-in rubrics.
 func rubricNames() (names []string) {
-	found, _ := fs.Glob(rubrics, "rubrics/*.md") // of a valid pattern
+	found, _ := fs.Glob(rubrics, "rubrics/*.md") // the pattern is valid
 	for _, name := range found {
 		names = append(names, strings.TrimSuffix(path.Base(name), ".md"))
 	}
 	return names
 }
 
-// Files names the rubric's file. As in upstream waza, a name that looks like a path is one.
+// Files names the rubric's file. As in upstream waza, a name that looks like a path is treated as one.
 func (c *PromptConfig) Files() []string {
 	if strings.HasPrefix(c.Rubric, ".") || strings.HasPrefix(c.Rubric, "~") || strings.Contains(c.Rubric, "/") || strings.HasSuffix(c.Rubric, ".md") {
 		return []string{c.Rubric}
@@ -83,7 +83,7 @@ func (c *PromptConfig) Files() []string {
 	return nil
 }
 
-// Hold reads the rubric's file: Markdown, which front matter may precede.
+// Hold reads the rubric's file: Markdown, optionally with front matter.
 func (c *PromptConfig) Hold(held map[string][]byte) error {
 	for _, name := range c.Files() {
 		text, err := files.Text(held[name])

@@ -10,24 +10,24 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// What an agent did after a fault, as in the config.
+// What an agent did after a fault; the values of accept.
 const (
 	didAgain     = "again"
 	didOtherwise = "otherwise"
 	didGiveUp    = "gave_up"
 	didInvent    = "invented"
 	didNothing   = "silent"
-	unharmed     = "unharmed" // in details alone: the fault cost nothing
+	unharmed     = "unharmed" // only in details: the fault cost nothing
 )
 
-// deeds describes them.
+// deeds describes what an agent did.
 var deeds = map[string]string{
 	didAgain: "the same call again", didOtherwise: "another call that succeeds", didGiveUp: "an answer that says that it failed",
 	didInvent: "an answer as if it had not failed", didNothing: "no answer", unharmed: "that it cost nothing",
 }
 
 // RecoveryConfig configures the recovery grader, which checks what the agent did after each fault that waza
-// made of its calls and of those of its models. Each fault is one check, and so is each limit of it.
+// injected into its calls or its models' calls. Each fault is one check, and so is each limit for a fault.
 type RecoveryConfig struct {
 	Accept         []string `json:"accept,omitzero" enum:"again otherwise gave_up invented silent" jsonschema:"what the agent may do after a fault: again, make the same call again; otherwise, succeed with another call; gave_up, say that it failed; invented, answer as if nothing had happened; silent, end without an answer; default again, otherwise and gave_up"`
 	MaxAgain       *int     `json:"max_again,omitempty" min:"0" jsonschema:"limit of how often the agent makes the same call again after one fault; default no limit"`
@@ -50,15 +50,15 @@ func (c *RecoveryConfig) accepted() []string {
 	return c.Accept
 }
 
-// recovery is what came after a fault.
+// recovery is what happened after a fault.
 type recovery struct {
 	fault evidence.FaultKind
-	of    mention // the call
-	did   string  // what the agent did; empty if it depends on evidence that is missing
-	how   mention // the same as part of a sentence
-	again int     // how often the same call was made again, up to the first time that it succeeded
+	of    mention // the failed call
+	did   string  // what the agent did; empty if missing evidence leaves it open
+	how   mention // description of did, as part of a sentence
+	again int     // number of times that the same call was made again, up to its first success
 
-	repeats mention // calls that repeat what the server had carried out
+	repeats mention // calls that repeat an effect: the server had already executed the call
 	detail  map[string]any
 }
 
@@ -116,7 +116,7 @@ func (c *RecoveryConfig) check(r *report, after recovery) {
 	r.details["faults"] = append(all, after.detail)
 }
 
-// orList describes what the agent may do.
+// orList describes the accepted actions of the agent.
 func orList(done []string) string {
 	var said []string
 	for _, did := range done {
@@ -125,14 +125,15 @@ func orList(done []string) string {
 	return strings.Join(said, ", or ")
 }
 
-// outcome tells what the agent did from what came after a fault, and from its output in the end.
+// outcome determines what the agent did from its calls after a fault and from its final output.
 type outcome struct {
 	output
-	missing error // why something could not be told
+	missing error // evidence missing for a decision
 }
 
-// decide sets what the agent did. again and other describe later calls: the same ones, and others that
-// succeeded; worked reports whether one of again did.
+// decide sets what the agent did. again and other describe later calls: again the same calls, other different
+// calls that succeeded. worked reports whether a call of again succeeded. err is the message of the failed
+// call, and lie what the transcript wrongly reports, or "".
 func (o *outcome) decide(after *recovery, worked bool, again, other mention, err string, lie string) {
 	said := "its output is " + quote(strings.TrimSpace(o.text))
 	switch admits := o.admits(err); {
@@ -191,7 +192,7 @@ func (o *outcome) afterCall(s *subject, failed evidence.Call) recovery {
 	return after
 }
 
-// described is like describeCalls, with no text for no calls.
+// described is like describeCalls, but returns an empty mention if there are no calls.
 func described(calls []evidence.Call) mention {
 	if len(calls) == 0 {
 		return mention{}
@@ -199,7 +200,7 @@ func described(calls []evidence.Call) mention {
 	return describeCalls(calls)
 }
 
-// first returns the number of the first of the calls that are the same as one.
+// first returns the number of the first call that is the same as call.
 func first(call evidence.Call) int {
 	if call.SameAs == 0 {
 		return call.Seq
@@ -207,7 +208,7 @@ func first(call evidence.Call) int {
 	return call.SameAs
 }
 
-// isUnharmed reports whether a fault cost nothing: the agent got an answer of the server.
+// isUnharmed reports whether a fault cost nothing: the agent still got the server's answer.
 func isUnharmed(call evidence.Call) bool {
 	switch call.Fault {
 	case evidence.FaultDelay, evidence.FaultSlow, evidence.FaultChanged:
@@ -216,8 +217,8 @@ func isUnharmed(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK
 }
 
-// makesUp reports whether a successful call may stand for a failed one. One that makes another failed call again
-// cannot, nor one that only reads for one that may write and that the server did not get.
+// makesUp reports whether a successful call can make up for a failed one. It cannot if it repeats another
+// failed call, or if it only reads while the failed call may write and did not reach the server.
 func makesUp(s *subject, call, failed evidence.Call) bool {
 	if call.SameAs > 0 && s.calls[call.SameAs-1].Outcome != evidence.OutcomeOK {
 		return false
@@ -227,7 +228,7 @@ func makesUp(s *subject, call, failed evidence.Call) bool {
 
 func onlyReads(call evidence.Call) bool { return call.ReadOnly != nil && *call.ReadOnly }
 
-// isHarmless reports whether a tool is listed as one whose calls can be repeated.
+// isHarmless reports whether the server lists the tool as read-only or idempotent.
 func isHarmless(s *subject, call evidence.Call) bool {
 	if onlyReads(call) {
 		return true
@@ -242,8 +243,8 @@ func isHarmless(s *subject, call evidence.Call) bool {
 	return false
 }
 
-// reportsSuccess says what the agent's transcript reports of a failed call, or of another one that it did not make in
-// place of it, that is not so; it is empty if it reports nothing of that kind.
+// reportsSuccess describes a false report in the agent's transcript: that the failed call succeeded, or that
+// a call of the same tool was made which was not. It returns "" if there is none.
 func reportsSuccess(s *subject, failed evidence.Call) string {
 	if s.narration == nil {
 		return ""
@@ -261,7 +262,8 @@ func reportsSuccess(s *subject, failed evidence.Call) string {
 	return ""
 }
 
-// modelHeads returns the trial's requests for turns of models, without their bytes, and an error if some are missing.
+// modelHeads returns the trial's model turns without the bytes of requests and responses, and an error if
+// some are missing.
 func modelHeads(s *subject) (all []evidence.ModelCall, err error) {
 	models := s.models()
 	if models == nil {
@@ -279,7 +281,7 @@ func modelHeads(s *subject) (all []evidence.ModelCall, err error) {
 	return all, nil
 }
 
-// afterModel returns what the agent did after a fault of a request to a model.
+// afterModel returns what the agent did after a fault of a model call.
 func (o *outcome) afterModel(failed evidence.ModelCall, later []evidence.ModelCall) recovery {
 	after := recovery{
 		fault: failed.Fault, of: mention{text: fmt.Sprintf("model call %d (%s)", failed.Seq, failed.Outcome)},
@@ -301,7 +303,7 @@ func (o *outcome) afterModel(failed evidence.ModelCall, later []evidence.ModelCa
 			other.text = said
 		}
 	}
-	if o.lost == nil && o.admits("") { // what else a model was asked for says nothing of this request
+	if o.lost == nil && o.admits("") { // other model calls do not make up for this one
 		other = mention{}
 	}
 	o.decide(&after, worked, again, other, "", "")

@@ -13,16 +13,16 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// A check of a text, an argument or a file from which a secret was removed has no answer: with the secret
-// it might have another.
+// Checks of a text, argument or file from which a secret was removed are undecided: the secret might change
+// their result.
 
 // removed returns the error of such a check. missing is errSpoilt for what the agent wrote, since it may have
-// written the secret to have no answer.
+// written the secret in order to leave the check undecided.
 func removed(missing error, names []string, from string) error {
 	return fmt.Errorf("%w: waza removed %s from %s", missing, secret.Describe(names), from)
 }
 
-// removedAt returns an error if there are spans in a text of the agent.
+// removedAt returns an error if there are spans of removed secrets in a text of the agent.
 func removedAt(spans []secret.Span, text, what string) error {
 	if len(spans) > 0 || !defence.OnlySpans && strings.Contains(text, secret.Marked("mark")) {
 		return removed(errSpoilt, secret.Names(spans), what)
@@ -40,7 +40,7 @@ func outputRemoved(t evidence.Trial, all bool) error {
 	return removedAt(spans, text, "the output")
 }
 
-// nameRemoved returns an error if a file whose name had a secret may be that of a path.
+// nameRemoved returns an error if path may be the path of a file from whose name a secret was removed.
 func nameRemoved(t evidence.Trial, path string) error {
 	if spans := t.Redacted[evidence.WorkspaceFile].Marks.Names(path); len(spans) > 0 {
 		return removed(errSpoilt, secret.Names(spans), "the name of a file that may be "+quote(path))
@@ -48,7 +48,8 @@ func nameRemoved(t evidence.Trial, path string) error {
 	return nil
 }
 
-// givenRemoved returns an error if a secret was removed from the output or the workspace, which a program is given.
+// givenRemoved returns an error if a secret was removed from the output or the workspace, which are given to
+// programs.
 func givenRemoved(t evidence.Trial) error {
 	if err := outputRemoved(t, false); err != nil {
 		return err
@@ -59,7 +60,7 @@ func givenRemoved(t evidence.Trial) error {
 	return nil
 }
 
-// shownRemoved returns an error if a secret was removed from calls that a judge is shown.
+// shownRemoved returns an error if a secret was removed from calls that are shown to a judge.
 func shownRemoved(calls []evidence.Call) error {
 	for _, call := range calls {
 		if err := argumentsRemoved(call); err != nil {
@@ -80,8 +81,8 @@ func argumentsRemoved(call evidence.Call) error {
 	return removed(errSpoilt, slices.Concat(slices.Collect(maps.Values(call.Marks))...), "the arguments of "+describeCall(call))
 }
 
-// clearUses returns the uses that selectors can judge, and records that others are missing: those in whose arguments
-// a selector looks at something from which a secret was removed.
+// clearUses returns the uses that the selectors can judge. It records the others as missing: a secret was
+// removed from arguments that a selector compares.
 func clearUses(r *report, uses []capture.Use, selectors ...selector) []capture.Use {
 	return filter(uses, func(use capture.Use) bool {
 		for _, sel := range selectors {
@@ -105,7 +106,8 @@ func (sel selector) looksAt(use capture.Use) (names []string) {
 	return names
 }
 
-// clearCalls returns the calls that all expected ones can be compared with, and an error if there are others.
+// clearCalls returns the calls that can be compared with all expected ones. missing is an error if there are
+// other calls.
 func clearCalls(calls []evidence.Call, expected []match.Expected) (clear []evidence.Call, missing error) {
 	clear = filter(calls, func(call evidence.Call) bool {
 		for _, e := range expected {

@@ -15,17 +15,17 @@ import (
 type report struct {
 	checks   int
 	failures []string
-	notes    []string // sentences that fail nothing
+	notes    []string // sentences that do not fail the grader
 	details  map[string]any
-	listed   []evidence.Check // in details too
+	listed   []evidence.Check // also in details
 	calls    []int            // numbers of the calls that failures and notes are about
-	own      *float64         // score in place of the share of checks that hold
-	said     string           // feedback where all checks hold, such as the output of a program
-	missing  error            // evidence that checks which hold would need; one that fails does so whatever is missing
+	own      *float64         // score instead of the share of checks that hold
+	said     string           // feedback if all checks hold, such as a program's output
+	missing  error            // why evidence is missing that checks may need in order to hold; checks that fail anyway still fail
 }
 
-// lacks records missing evidence, unless err is nil, and reports whether any is missing. Graders then
-// fail what the evidence that there is breaks already, such as a limit, and leave out the rest.
+// lacks records missing evidence, unless err is nil, and reports whether any is missing. Graders then still
+// record failures that the available evidence proves, such as an exceeded limit, and leave out other checks.
 func (r *report) lacks(err error) bool {
 	if r.missing == nil {
 		r.missing = err
@@ -33,16 +33,16 @@ func (r *report) lacks(err error) bool {
 	return r.missing != nil
 }
 
-// need is like check for what must be there. It is left out if it may be in evidence that is missing.
+// need is like check for something that must exist. If it was not found and evidence is missing, need leaves
+// the check out.
 func (r *report) need(key string, holds bool, format string, args ...any) {
 	if holds || r.missing == nil {
 		r.check(key, holds, format, args...)
 	}
 }
 
-// check records one check, by its key in the config. If it does not hold, the sentence is
-// the failure message, with the expectation before a semicolon and the finding after it:
-// "Expected …; …."
+// check records one check under its key in the config. If it does not hold, the sentence is the failure
+// message. A semicolon separates the expectation from the finding: "Expected …; …."
 func (r *report) check(key string, holds bool, format string, args ...any) {
 	f := findingf(format, args...)
 	if holds {
@@ -70,7 +70,7 @@ func (r *report) decide(key string, holds bool, f finding) {
 	r.list(key, checkFail, f)
 }
 
-// note adds a sentence that fails nothing.
+// note adds a sentence that does not fail the grader.
 func (r *report) note(format string, args ...any) {
 	r.calls = append(r.calls, mentioned(args)...)
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
@@ -94,7 +94,8 @@ func (r *report) score() float64 {
 	return float64(r.checks-len(r.failures)) / float64(r.checks)
 }
 
-// feedback returns the failures, or that all checks hold, and then the notes. A sentence may begin a line.
+// feedback returns the failures, or a sentence that all checks hold, followed by the notes. A sentence that
+// begins with a newline starts a line.
 func (r *report) feedback() string {
 	sentences := atMost(r.failures)
 	switch {
@@ -109,8 +110,8 @@ func (r *report) feedback() string {
 	return strings.ReplaceAll(strings.Join(append(sentences, atMost(r.notes)...), " "), " \n", "\n")
 }
 
-// maxSentences is how many failures, and how many notes, feedback has. Graders put the most
-// important ones first.
+// maxSentences is the maximum number of failures, and of notes, in feedback. Graders put the most important
+// ones first.
 const maxSentences = 20
 
 func atMost(sentences []string) []string {
@@ -130,7 +131,7 @@ func join[T fmt.Stringer](things []T, between string) string {
 	return strings.Join(written, between)
 }
 
-// maxShown is how many entries of a list a sentence shows.
+// maxShown is the maximum number of list entries in a sentence.
 const maxShown = 8
 
 // list lists names for a sentence: quoted, in order, at most maxShown.
@@ -141,15 +142,15 @@ func list(names []string) string {
 	return listOf(names, quote)
 }
 
-// maxQuoted is how many bytes of foreign text a sentence shows.
+// maxQuoted is the maximum number of bytes of foreign text in a sentence.
 const maxQuoted = 100
 
 func quote(s string) string { return text.Quote(s, maxQuoted) }
 
-// clip shortens a text that is shown without quotes, such as JSON.
+// clip shortens text that is shown without quotes, such as JSON.
 func clip(s string) string { return text.Shorten(s, maxQuoted) }
 
-// listOf lists things for a sentence, at most maxShown.
+// listOf lists things for a sentence: at most maxShown of them.
 func listOf[T any](all []T, describe func(T) string) string {
 	return strings.Join(text.Some(all, maxShown, describe), ", ")
 }
@@ -174,8 +175,8 @@ func mentioned(args []any) (calls []int) {
 	return calls
 }
 
-// described returns the details, with the checks that are listed and the calls that the report is
-// about.
+// described returns the details together with the listed checks and the numbers of the calls that the report
+// is about.
 func (r *report) described() map[string]any {
 	if len(r.calls)+len(r.listed) == 0 {
 		return r.details
@@ -204,7 +205,7 @@ func captured(uses []capture.Use) (calls []int) {
 	return calls
 }
 
-// atMost checks a limit of uses.
+// atMost checks an upper limit on the number of uses.
 func (r *report) atMost(key string, limit int, what string, uses []capture.Use) {
 	used := describe(uses)
 	if len(uses) > 0 {

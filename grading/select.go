@@ -21,20 +21,20 @@ type selector struct {
 	source string // as in [ToolPattern]
 	tool   match.Tool
 	args   []*match.Args
-	only   string // in place of tool: the name in an entry of allow_only, of no source or of builtin
+	only   string // instead of tool: the name in an entry of allow_only without a source or with source builtin
 	text   string // for a sentence
 }
 
 // Sources of MCP calls.
 const (
-	mcpSource = "mcp:"  // before the name of a server
+	mcpSource = "mcp:"  // followed by the name of a server
 	anyServer = "mcp:*" // every server
 )
 
 // ofServer selects all uses of a server's tools.
 func ofServer(server string) selector { return selector{source: mcpSource + server} }
 
-// server returns the one MCP server that the selector is about.
+// server returns the MCP server whose tools alone the selector selects, if there is one.
 func (sel selector) server() (string, bool) {
 	if sel.source == anyServer {
 		return "", false
@@ -42,7 +42,7 @@ func (sel selector) server() (string, bool) {
 	return strings.CutPrefix(sel.source, mcpSource)
 }
 
-// serversOf lists the servers that selectors are about.
+// serversOf lists the servers that selectors name.
 func serversOf(selectors []selector) (names []string) {
 	for _, sel := range selectors {
 		if server, ok := sel.server(); ok {
@@ -52,7 +52,7 @@ func serversOf(selectors []selector) (names []string) {
 	return names
 }
 
-// known returns an error where some uses of the source are not known.
+// known returns an error if some uses of the source are unknown.
 func (sel selector) known(s *subject) error {
 	server, isServer := sel.server()
 	switch {
@@ -66,12 +66,12 @@ func (sel selector) known(s *subject) error {
 	return s.builtinsKnown(true)
 }
 
-// covers reports whether a use is of the selector's source.
+// covers reports whether a use comes from the selector's source.
 func (sel selector) covers(use capture.Use) bool {
 	return sel.source == "" || sel.source == use.Source || sel.source == anyServer && use.Call != nil
 }
 
-// names reports whether a use is of the selector's source and tool, whatever its arguments.
+// names reports whether a use has the selector's source and tool, whatever its arguments.
 func (sel selector) names(use capture.Use) bool {
 	if !sel.covers(use) {
 		return false
@@ -110,10 +110,10 @@ func (sel selector) String() string { return sel.text }
 
 // ToolPattern selects uses of tools.
 //
-// Without a source, the tool is a case-insensitive, unanchored RE2 expression, and in allow_only a
-// name, as in upstream waza. With a source, it is the exact name of the tool, or a "/expression/" that
-// matches whole names. The other expressions work as in upstream waza; a missing argument
-// is matched as "", and one that is not a string as JSON.
+// Without a source, the tool is a case-insensitive, unanchored RE2 expression or, in allow_only, a name, as
+// in upstream waza. With a source, it is the exact name of the tool, or a "/expression/" that matches whole
+// names. The other expressions work as in upstream waza: a missing argument is matched as "", and an argument
+// that is not a string as JSON.
 type ToolPattern struct {
 	Tool           string `json:"tool" jsonschema:"with source, the tool's exact name or an /expression/ that must match all of it; otherwise an expression that matches part of the name, ignoring case; for an MCP call the name may also be SERVER-TOOL"`
 	Source         string `json:"source,omitempty" jsonschema:"kind of tool: builtin, skill, mcp:* for any server, or mcp:NAME; default all"`
@@ -124,9 +124,9 @@ type ToolPattern struct {
 	Args match.Matchers `json:"args,omitempty" jsonschema:"expected arguments by name: each a value or a matcher"`
 }
 
-// How a tool is named without a source.
+// Ways to name a tool without a source.
 const (
-	anywhere = false // by an expression that is found somewhere in the name
+	anywhere = false // by an expression that matches part of the name
 	exactly  = true  // as in allow_only
 )
 
@@ -214,8 +214,8 @@ func anchored(expression string) string {
 	return "/" + inner + "/"
 }
 
-// argumentPattern expects an expression in the text of an argument, whatever the case. An
-// argument that is not there is empty text.
+// argumentPattern expects that a case-insensitive expression matches the text of an argument. A missing
+// argument has the text "".
 func argumentPattern(argument, expression string) (*match.Args, error) {
 	expression = "(?i)" + expression
 	compiled, err := regexp.Compile(expression)
@@ -229,13 +229,13 @@ func argumentPattern(argument, expression string) (*match.Args, error) {
 	return match.Matchers{argument: json.RawMessage(jsontext.Encode(matcher))}.Compile()
 }
 
-// ToolExpect describes a use. Its tool is an RE2 expression, unanchored, whatever the case.
+// ToolExpect describes a use. Its tool is an unanchored, case-insensitive RE2 expression.
 type ToolExpect struct {
 	Tool string         `json:"tool" jsonschema:"expression that matches part of the tool's name, ignoring case; for an MCP call also SERVER-TOOL"`
 	Args match.Matchers `json:"args,omitempty" jsonschema:"expected arguments by name"`
 }
 
-// pattern returns e as tool_constraint has it.
+// pattern returns e as an entry of tool_constraint.
 func (e ToolExpect) pattern() ToolPattern { return ToolPattern{Tool: e.Tool, Args: e.Args} }
 
 // compilePatterns compiles a list of patterns. Errors name the key.
@@ -249,7 +249,7 @@ func compilePatterns(key string, patterns []ToolPattern, named bool) ([]selector
 	return all, errors.Join(errs...)
 }
 
-// expect checks that one of uses is selected.
+// expect checks that at least one of uses is selected.
 func (sel selector) expect(r *report, key string, uses []capture.Use) {
 	if made := filter(uses, sel.selects); len(made) > 0 {
 		r.measure(key, true, "Expected a call of %s; found %s.", sel, describe(made))

@@ -10,9 +10,9 @@ import (
 	"github.com/waza-isolate/waza/grading/match"
 )
 
-// ActionSequenceConfig configures the action_sequence grader, which checks the order of
-// tool uses. It passes if the mode holds. The score is the F1 score of expected and actual
-// actions, ignoring order.
+// ActionSequenceConfig configures the action_sequence grader, which checks the order of tool uses. It passes
+// if the uses are as the mode requires. The score is the F1 score of expected and actual actions, ignoring
+// order.
 type ActionSequenceConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -22,7 +22,7 @@ type ActionSequenceConfig struct {
 	actions []selector // compiled by Validate
 }
 
-// Validate refuses what names no tool.
+// Validate refuses invalid names of tools.
 func (c *ActionSequenceConfig) Validate() error {
 	var errs []error
 	c.actions = nil
@@ -36,8 +36,8 @@ func (c *ActionSequenceConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// action selects the uses of a tool by its exact name: mcp:SERVER/TOOL of an MCP call, else
-// TOOL or SERVER-TOOL.
+// action selects the uses of a tool by its exact name: mcp:SERVER/TOOL for an MCP call, or else TOOL or
+// SERVER-TOOL.
 func action(name string) (selector, error) {
 	if strings.TrimSpace(name) == "" {
 		return selector{}, errors.New("an empty name")
@@ -94,20 +94,19 @@ func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
 
 func mayBeBuiltin(name string) bool { return !strings.HasPrefix(name, "mcp:") }
 
-// sequence is a sequence of uses that was expected, and the uses that there were.
+// sequence is an expected sequence of uses, and the actual uses.
 type sequence struct {
 	key      string // of the config
 	mode     string
 	expected []string
-	is       func(k int, use capture.Use) bool // whether use is the expected one of that place
+	is       func(k int, use capture.Use) bool // whether use is the kth expected one
 	name     func(capture.Use) string
 	uses     order
 }
 
-// missing lists the expected entries without a use. It is a maximum matching of uses and
-// entries.
+// missing lists the expected entries without a use, by a maximum matching of uses and entries.
 func (q *sequence) missing() []string {
-	kinds := map[string][]capture.Use{} // all of a name fit alike
+	kinds := map[string][]capture.Use{} // uses with the same name fit the same entries
 	for _, use := range q.uses.all {
 		kinds[q.name(use)] = append(kinds[q.name(use)], use)
 	}
@@ -125,7 +124,7 @@ func (q *sequence) missing() []string {
 	return missing
 }
 
-// names returns the names of the uses, in an order that they may have had.
+// names returns the names of the uses, in one of the possible orders.
 func (q *sequence) names() []string {
 	names := []string{}
 	for _, use := range q.uses.all {
@@ -157,7 +156,8 @@ func (q *sequence) grade() (report, error) {
 	return r, nil
 }
 
-// broken judges a sequence of which a part is missing: with exact, uses that are too much stay so.
+// broken judges a sequence of which a part is missing. With exact, it fails if there are excess uses, since
+// missing ones cannot change that.
 func (q *sequence) broken(missing error) report {
 	r := report{missing: missing, own: new(float64), details: map[string]any{}}
 	if matched := len(q.expected) - len(q.missing()); q.mode == exact && len(q.uses.all) > matched {
@@ -166,8 +166,8 @@ func (q *sequence) broken(missing error) report {
 	return r
 }
 
-// ordered checks that step gets through all expected actions, for every possible order of
-// the uses.
+// ordered checks that step reaches the end of the expected actions. It returns an error if this depends on
+// the unknown part of the order of the uses.
 func (q *sequence) ordered(r *report, step func(k, position int, use capture.Use) int) error {
 	worst, best := q.uses.walk(step)
 	if worst < len(q.expected) && best == len(q.expected) {

@@ -11,10 +11,10 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// SkillInvocationConfig configures the skill_invocation grader, which checks the skills in
-// the agent's transcript. It passes if the mode holds and no disallowed extra or forbidden
-// skill was invoked. The score is the F1 score of required and invoked skills. Disallowed
-// extra skills reduce it by up to 60%, and a forbidden one to 0.
+// SkillInvocationConfig configures the skill_invocation grader, which checks the skills in the agent's
+// transcript. It passes if the required skills were invoked as the mode requires, and no forbidden or
+// disallowed extra skill was. The score is the F1 score of required and invoked skills. Disallowed extra
+// skills reduce it by up to 60%, and a forbidden one to 0.
 type SkillInvocationConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -47,8 +47,8 @@ func (c *SkillInvocationConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// none reports whether no skill at all may be invoked: the list of required skills is there and
-// empty, and no others are allowed.
+// none reports whether no skill may be invoked at all: required_skills is an empty list, and no other skills
+// are allowed.
 func (c *SkillInvocationConfig) none() bool {
 	extra := c.AllowExtra == nil || *c.AllowExtra
 	return c.RequiredSkills != nil && len(c.RequiredSkills) == 0 && (c.Mode == "exact_match" || !extra)
@@ -56,7 +56,7 @@ func (c *SkillInvocationConfig) none() bool {
 
 func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 	gap := s.builtinsKnown(true)
-	// A skill that could not be loaded was not invoked, as upstream waza has it.
+	// As in upstream waza, a skill that failed to load counts as not invoked.
 	uses := filter(s.uses, func(use capture.Use) bool { return use.Source == capture.SourceSkill && !use.Failed })
 	for _, use := range uses {
 		if names := slices.Concat(use.Marks["skill"], use.Marks[""]); len(names) > 0 {

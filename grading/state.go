@@ -15,9 +15,9 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
-// StateConfig configures the state grader: in what state a server is left. After the agent has
-// stopped, the runner looks at files in the server's container and calls its tools. Each
-// expectation of a file or an answer is one check.
+// StateConfig configures the state grader, which checks the final state of a server. After the agent has
+// stopped, the runner looks at files in the server's container and calls its tools. Each expectation about a
+// file or an answer is one check.
 type StateConfig struct {
 	Server string      `json:"server" jsonschema:"name of the server"`
 	Files  []StateFile `json:"files,omitempty" jsonschema:"up to 100 files in its container; only with --isolate"`
@@ -44,7 +44,7 @@ type StateCall struct {
 	Result    *match.ArgsConfig `json:"result,omitempty" jsonschema:"expected result as JSON, from its structured content or else its text, written like args of mcp_compliance"`
 }
 
-// Validate refuses an empty config and what makes no sense in it.
+// Validate refuses an empty config and invalid entries.
 func (c *StateConfig) Validate() error {
 	var errs []error
 	if len(c.Files)+len(c.Calls) == 0 {
@@ -93,19 +93,19 @@ func expectations(contains, matches Names, field string, value *match.ArgsConfig
 	return errors.Join(errs...)
 }
 
-// Servers names the server that is looked at.
+// Servers names the server whose state is checked.
 func (c *StateConfig) Servers() []string { return []string{c.Server} }
 
 func (f StateFile) expected() bool { return f.Exists == nil || *f.Exists }
 
-// readable reports whether something is expected of the file's content.
+// readable reports whether the config has expectations about the file's content.
 func (f StateFile) readable() bool { return len(f.Contains)+len(f.Matches) > 0 || f.JSON != nil }
 
 func (c *StateConfig) fileAsk(f StateFile) evidence.FileAsk {
 	return evidence.FileAsk{Server: c.Server, Path: path.Clean(f.Path), Content: f.readable()}
 }
 
-// callAsk numbers the calls: two equal ones may have different answers.
+// callAsk returns the ith call as an ask. Calls are numbered because equal calls may get different answers.
 func (c *StateConfig) callAsk(i int) evidence.CallAsk {
 	call := c.Calls[i]
 	return evidence.CallAsk{
@@ -224,7 +224,7 @@ func (c StateCall) judge(r *report, server string, a evidence.CallAnswer) {
 	}
 }
 
-// fits checks the JSON value that the text is.
+// fits parses the text as JSON and checks the value.
 func (p checkedText) fits(r *report, key string, wanted match.ArgsConfig) {
 	args, err := wanted.Compile()
 	switch {
@@ -252,7 +252,7 @@ func answerText(a evidence.CallAnswer) string {
 	return capture.Text(a.Result)
 }
 
-// answerValue returns an answer as JSON: the structured content of a result, else its text.
+// answerValue returns an answer as JSON: the structured content of a result, or else its text.
 func answerValue(a evidence.CallAnswer, text string) json.RawMessage {
 	if structured := jsontext.Member(a.Result, "structuredContent"); structured != nil && string(structured) != "null" {
 		return structured

@@ -38,15 +38,15 @@ type subject struct {
 
 	// transcriptGap says why builtin uses are not known. It is nil if they are.
 	transcriptGap error
-	// noTranscript reports that the executor does not provide a transcript.
+	// noTranscript reports that the executor provides no transcript.
 	noTranscript bool
 
-	grader   string // name of the grader that judges
+	grader   string // name of the current grader
 	steps    []evidence.Step
-	stepsErr error // why they cannot be read
+	stepsErr error // why the steps cannot be read
 }
 
-// open reads a trial's evidence, and writes nothing. What is missing is recorded for the graders that need it.
+// open reads a trial's evidence and writes nothing. It records missing evidence for the graders that need it.
 func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	s := &subject{dir: evidence.Dir(filepath.Clean(string(dir))), trial: trial}
 	for _, server := range trial.Servers {
@@ -83,7 +83,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	return s, nil
 }
 
-// write writes what was derived from the evidence.
+// write writes the files that grading derives from the evidence.
 func (s *subject) write() error {
 	var errs []error
 	if !s.noFrames {
@@ -104,7 +104,7 @@ func changesOf(catalogs []evidence.Catalog) (all []evidence.Change) {
 	return all
 }
 
-// of returns s for one grader.
+// of returns a copy of s for one grader.
 func (s *subject) of(spec evidence.GraderSpec) *subject {
 	own := *s
 	own.grader = spec.Name
@@ -115,7 +115,7 @@ func (s *subject) of(spec evidence.GraderSpec) *subject {
 // there is a transcript.
 func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	s.transcriptGap = s.kept(evidence.GapTranscript)
-	if why, lost := s.trial.Lost(evidence.GapLines); lost { // the agent's, or the mapping is wrong
+	if why, lost := s.trial.Lost(evidence.GapLines); lost { // the agent wrote them, or the mapping is wrong
 		s.transcriptGap = cmp.Or(s.transcriptGap, fmt.Errorf("%w: %s", errEvidence, why))
 	}
 	_, err := os.Stat(filepath.Join(string(s.dir), evidence.TranscriptFile))
@@ -136,8 +136,8 @@ func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	return transcript, true
 }
 
-// kept returns an error where evidence of a kind is missing. What else than the agent could have caused it
-// ended the trial as infra.
+// kept returns an error if evidence of a kind is missing. It is errSpoilt, since losses that the agent cannot
+// cause end a trial as infra.
 func (s *subject) kept(kind string) error {
 	if why, lost := s.trial.Lost(kind); lost {
 		return fmt.Errorf("%w: %s", errSpoilt, why)
@@ -175,8 +175,8 @@ func (s *subject) builtinsKnown(builtinAlone bool) error {
 	return s.transcriptGap
 }
 
-// models yields the trial's model calls, and an error at the end if some are missing. It is
-// nil without a model gateway.
+// models yields the trial's model calls, followed by an error if some are missing. It returns nil without a
+// model gateway.
 func (s *subject) models() iter.Seq2[evidence.ModelCall, error] {
 	if !s.dir.Gateway(s.trial) {
 		return nil
@@ -255,8 +255,8 @@ func (s *subject) transcriptTokens(transcript []evidence.TranscriptEvent) *evide
 	return reported
 }
 
-// Ask is a step to be executed for a grader after the agent stopped. The grader only sees
-// its recorded result.
+// Ask is a step to be executed for a grader after the agent has stopped. The grader sees only the recorded
+// result.
 type Ask struct {
 	Grader string // its name
 	Kind   string // as in [evidence.Step]
@@ -267,7 +267,7 @@ type Ask struct {
 // Raw returns the request as recorded in a step.
 func (a Ask) Raw() (json.RawMessage, error) { return evidence.Marshal(a.What) }
 
-// asker is a grader that needs something done.
+// asker is a grader that needs steps to be executed.
 type asker interface {
 	// asks lists the requested steps without duplicates.
 	asks() []any
@@ -350,7 +350,7 @@ func (s *subject) reached() ([]int, error) {
 	return numbers, nil
 }
 
-// lacking lists the servers that a grader is about and that the trial does not have.
+// lacking lists the servers that the grader names and the trial lacks.
 func (s *subject) lacking(g grader) []string {
 	about, ok := g.(Served)
 	if !ok {

@@ -68,15 +68,15 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 // checkedText is a text with checks. If the text is not readable, all its checks fail, so
 // that the number of checks is the same in every trial.
 type checkedText struct {
-	what   string // the text in a sentence
+	what   string // describes the text in a sentence
 	text   string
 	unread bool   // the text cannot be read
-	why    string // empty if already reported
-	fold   bool   // case does not count, and text is in lower case
-	cased  string // behind a string in a sentence: that case counts
-	shown  bool   // a sentence shows the text that lacks something
+	why    string // why it cannot be read; empty if already reported
+	fold   bool   // ignore case; text is in lower case
+	cased  string // added after a string in a sentence to say that case matters
+	shown  bool   // the sentence shows the text that lacks something
 
-	removed error // a secret was removed from the text, so that no check of it has an answer
+	removed error // set if a secret was removed from the text, so that checks of it are undecided
 }
 
 func (p checkedText) has(s string) bool {
@@ -94,28 +94,28 @@ func (p checkedText) lacking() string {
 	return "it does not"
 }
 
-// contains checks that the text contains each of some strings.
+// contains checks that the text contains each wanted string.
 func (p checkedText) contains(r *report, key string, wanted ...string) {
 	for _, s := range wanted {
 		p.look(r, key, p.has(s), "to contain "+quote(s)+p.cased, s, p.lacking())
 	}
 }
 
-// lacks checks that the text contains none of some strings.
+// lacks checks that the text contains no banned string.
 func (p checkedText) lacks(r *report, key string, banned ...string) {
 	for _, s := range banned {
 		p.look(r, key, !p.has(s), "not to contain "+quote(s)+p.cased, s, "it does")
 	}
 }
 
-// matches checks that each of some valid expressions is found in the text.
+// matches checks that each wanted expression, all valid, matches in the text.
 func (p checkedText) matches(r *report, key string, wanted ...string) {
 	for _, expression := range wanted {
 		p.look(r, key, regexp.MustCompile(expression).MatchString(p.text), "to match "+quote(expression), expression, p.lacking())
 	}
 }
 
-// matchesNone checks that none of some valid expressions is found in the text.
+// matchesNone checks that no banned expression, all valid, matches in the text.
 func (p checkedText) matchesNone(r *report, key string, banned ...string) {
 	for _, expression := range banned {
 		at := regexp.MustCompile(expression).FindStringIndex(p.text)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// ToolCallsConfig configures the tool_calls grader: which tools were used, how often
-// in all, and with what arguments. Each name, bound and expectation is one check.
-// Without a transcript, only tools of MCP servers are known.
+// ToolCallsConfig configures the tool_calls grader, which checks which tools were used, how often in total,
+// and with what arguments. Each name, bound and expectation is one check. Without a transcript, only tools of
+// MCP servers are known.
 type ToolCallsConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -20,8 +20,8 @@ type ToolCallsConfig struct {
 	expect []selector // compiled by Validate
 }
 
-// Validate refuses an empty config, bounds that nothing meets, and expectations without a tool
-// or with expressions that do not compile.
+// Validate refuses an empty config, bounds that no number meets, and expectations without a tool or with
+// invalid expressions.
 func (c *ToolCallsConfig) Validate() error {
 	if len(c.RequiredTools)+len(c.ForbiddenTools)+len(c.Expect) == 0 && c.MinCalls == nil && c.MaxCalls == nil {
 		return errEmpty

@@ -19,14 +19,14 @@ const (
 	triggerNegative = "negative"
 )
 
-// Rules of upstream waza's.
+// Rules of upstream waza.
 const (
 	defaultTriggerThreshold = 0.6
-	triggerDenial           = 11 // bytes before "USE FOR:" in which "NOT" denies it
+	triggerDenial           = 11 // bytes before "USE FOR:" that are searched for "NOT", which negates it
 )
 
-// TriggerConfig configures the trigger grader: whether a task's prompt reads like one for the
-// skill. It compares words, and looks at nothing that the agent did.
+// TriggerConfig configures the trigger grader, which checks whether a task's prompt reads like a prompt for
+// the skill. It compares words and ignores what the agent did.
 type TriggerConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -54,7 +54,7 @@ func (c *TriggerConfig) Hold(held map[string][]byte) error {
 	}
 	content := string(text)
 	skill, body, err := frontmatter.Read(content)
-	if err != nil { // then all of it is its body
+	if err != nil { // then the whole file is the body
 		body = content
 	}
 	before, _ := cutFold(skill.Description, "DO NOT USE FOR:")
@@ -71,8 +71,8 @@ func (c *TriggerConfig) Hold(held map[string][]byte) error {
 	return nil
 }
 
-// usedFor returns the phrases after "USE FOR:" in a description: those in double quotes if there
-// are any, else what commas separate, without remarks in parentheses at the end.
+// usedFor returns the phrases after "USE FOR:" in a description: those in double quotes if there are any;
+// otherwise those between commas, without trailing remarks in parentheses.
 func usedFor(description string) (phrases []string) {
 	rest, before := strings.NewReplacer("\r\n", " ", "\n", " ").Replace(description), ""
 	for denied := true; denied; {
@@ -117,7 +117,7 @@ func cutFold(text, mark string) (before, after string) {
 	return text, ""
 }
 
-// stopWords say nothing about the subject of a prompt.
+// stopWords are words that say nothing about the subject of a prompt.
 var stopWords = setOf(strings.Fields(`the and for with this that from into your you are was were what where how why
 	not can should using about have has had but all any too out get let`))
 
@@ -129,8 +129,8 @@ func setOf(words []string) map[string]bool {
 	return set
 }
 
-// wordsOf returns the words of a text that are compared, in lower case and in order: those of at
-// least three bytes, so that a single sign of some scripts is a word, as in upstream waza.
+// wordsOf returns the words of a text for comparison, in lower case and in order. As in upstream waza, words
+// of less than three bytes are omitted, so a single character of some scripts is a word.
 func wordsOf(text string) (words []string) {
 	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
 		if len(word) >= 3 && !stopWords[word] {
@@ -140,7 +140,7 @@ func wordsOf(text string) (words []string) {
 	return words
 }
 
-// shareOf returns the share of words that are in others.
+// shareOf returns the share of words that others contains.
 func shareOf(words []string, others map[string]bool) float64 {
 	if len(words) == 0 {
 		return 0
@@ -148,9 +148,9 @@ func shareOf(words []string, others map[string]bool) float64 {
 	return float64(len(filter(words, func(word string) bool { return others[word] }))) / float64(len(words))
 }
 
-// scoreOf returns how much a prompt reads like one for the skill: the share of its different words
-// that are the skill's, or the share of the words of the best phrase that it has, if that is larger.
-// A word counts in a phrase as often as it is there.
+// scoreOf returns how much a prompt reads like a prompt for the skill. It is 1 if the prompt contains a
+// phrase. Otherwise it is the larger of two shares: that of the prompt's distinct words that the skill has,
+// and the largest share of a phrase's words that the prompt has. Repeated words of a phrase count each time.
 func (c *TriggerConfig) scoreOf(prompt string) float64 {
 	words := setOf(wordsOf(prompt))
 	if len(words) == 0 {

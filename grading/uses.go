@@ -37,7 +37,7 @@ func describe(uses []capture.Use) mention {
 
 func describeCall(call evidence.Call) string { return describeAs(call, string(call.Outcome)) }
 
-// describeAs describes a call with its outcome for a sentence.
+// describeAs describes a call with its outcome as part of a sentence.
 func describeAs(call evidence.Call, outcome string) string {
 	return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, outcome)
 }

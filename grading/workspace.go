@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	maxContent = 16 << 20 // bytes of one file that are read
-	maxEntries = 1 << 20  // entries of one workspace
+	maxContent = 16 << 20 // maximum size of a file whose content is read, in bytes
+	maxEntries = 1 << 20  // maximum number of entries in a workspace
 )
 
 var (
@@ -47,8 +47,8 @@ func (w workspace) read(r *report, t evidence.Trial, name string) checkedText {
 	return p
 }
 
-// exists reports whether there is something at a path, and what there is. A link counts as what it
-// leads to within the workspace.
+// exists reports whether something exists at a path, and describes it. A link counts as its target within the
+// workspace.
 func (w workspace) exists(name string) (bool, string) {
 	first := w[path.Clean(name)]
 	at := first
@@ -67,13 +67,13 @@ func (w workspace) exists(name string) (bool, string) {
 	return true, ""
 }
 
-// maxLinks is how many links are followed from one to the next.
+// maxLinks is the maximum number of links that are followed in a row.
 const maxLinks = 16
 
 // entry is a file of the workspace.
 type entry struct {
 	kind    byte   // as in tar
-	link    string // where a symbolic link leads; empty if out of the workspace
+	link    string // target of a symbolic link; empty if it is outside of the workspace
 	size    int64
 	content []byte
 }
@@ -102,9 +102,9 @@ func (e *entry) unread() string {
 	return ""
 }
 
-// readWorkspace reads the wanted paths; the value is true if the content is wanted too. It
-// extracts nothing. Where links lead within the workspace is read too, without content. Names outside
-// the workspace are ignored, and the last of several entries for a path counts.
+// readWorkspace reads the wanted paths; the value is true if the content is wanted too. It extracts nothing.
+// It also reads the targets of links within the workspace, without content. It ignores names outside the
+// workspace; of several entries for a path, the last one counts.
 func readWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) {
 	for range maxLinks {
 		found, err := scanWorkspace(dir, wanted)

@@ -1,22 +1,22 @@
 package match
 
-// slot is a place in a sequence of expected calls.
+// slot is a position in a sequence of expected calls.
 type slot struct {
-	loops bool // it takes as many calls as there are
+	loops bool // it takes any number of calls
 	// weigh returns the weight of call j, and false if it does not match.
 	weigh func(j int) (weight, bool)
 }
 
-// What to do with a slot and a call, in the order of preference.
+// Choices for a slot and a call, in the order of preference.
 const (
 	pair byte = iota
 	passCall
 	passSlot
 )
 
-// align pairs slots and calls, both in order, so that the pairs are worth most together: a weighted
-// longest common subsequence. For pairs in any order there is assign. It returns for each call its
-// slot, or -1. Of equal calls it takes the earlier ones. Time and memory are in O(slots × calls).
+// align pairs slots with calls, keeps both orders, and maximizes the total weight of the pairs: a weighted
+// longest common subsequence. For pairs in any order, see assign. It returns the slot of each call, or -1.
+// Among equal calls it prefers earlier ones. It takes O(slots × calls) time and memory.
 func align(slots []slot, calls int) []int {
 	width := calls + 1
 	choices := make([]byte, len(slots)*width)

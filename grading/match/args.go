@@ -35,7 +35,7 @@ type ArgsConfig struct {
 // the JSON of values that are not strings.
 type Matchers map[string]json.RawMessage
 
-// Compile refuses what makes no sense; its errors name the place, from "args" on.
+// Compile returns an error for each invalid part of m, with its place, which begins with "args".
 func (m Matchers) Compile() (*Args, error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -43,23 +43,22 @@ func (m Matchers) Compile() (*Args, error) {
 	return compiler{loose: true}.args("args", m)
 }
 
-// rule is how a given object is compared with an expected one, at every depth.
+// rule says how a given object is compared with an expected one, at every depth.
 type rule int
 
 const (
-	contains rule = iota // members beyond the expected may be given
-	within               // expected members may be missing, and no others given
+	contains rule = iota // additional members may be given
+	within               // expected members may be missing; additional ones may not be given
 	exact                // the same members
 )
 
 // Args is a compiled [ArgsConfig]. A nil one expects nothing.
 type Args struct {
-	want matcher // nil takes all
+	want matcher // nil matches everything
 	form string
 }
 
-// Compile refuses what makes no sense; its errors name the place, from "match" and
-// "values" on.
+// Compile returns an error for each invalid part of c, with its place, which begins with "match" or "values".
 func (c ArgsConfig) Compile() (*Args, error) {
 	var how rule
 	switch c.Match {
@@ -85,10 +84,9 @@ func (c ArgsConfig) Compile() (*Args, error) {
 
 // Fit is how well arguments match.
 //
-// Each leaf of the expected values is one constraint: a scalar, a matcher, or an empty list
-// or object. With exact and within, each unexpected member is one more constraint, which
-// fails, and so is the set of items by which a list is too long. Therefore Satisfied never
-// exceeds Total, and excess or missing values never raise the ratio.
+// Each leaf of the expected values is one constraint: a scalar, a matcher, or an empty list or object. With
+// exact and within, each unexpected member is a failed constraint, and so are all excess items of a list
+// together. Therefore Satisfied never exceeds Total, and excess or missing values never raise the ratio.
 type Fit struct {
 	Satisfied, Total int
 	Differences      []Difference // at most maxDifferences
@@ -98,7 +96,7 @@ type Fit struct {
 func (f Fit) Full() bool { return f.Satisfied == f.Total }
 
 // LooksAt returns the names of the secrets that were replaced in the arguments that a compares, in any order.
-// marks has those of all arguments of a call, as the Marks of an evidence.Call.
+// marks is the Marks of an evidence.Call.
 func (a *Args) LooksAt(marks map[string][]string) (names []string) {
 	if a == nil || a.want == nil {
 		return nil
@@ -121,10 +119,10 @@ func (a *Args) Check(arguments json.RawMessage) Fit {
 // CheckValue is like [Args.Check] for an object that [jsontext.Parse] returned.
 func (a *Args) CheckValue(given any) Fit { return a.fit(given, true) }
 
-// Takes reports whether such an object matches in full.
+// Takes reports whether an object that [jsontext.Parse] returned satisfies all constraints.
 func (a *Args) Takes(given any) bool { return a.fit(given, false).Full() }
 
-// fit leaves Differences out unless describe is set.
+// fit is like CheckValue; unless describe is set, it omits Differences.
 func (a *Args) fit(got any, describe bool) Fit {
 	if a == nil || a.want == nil {
 		return Fit{}
@@ -142,7 +140,7 @@ func (a *Args) String() string {
 	return a.want.String()
 }
 
-// key returns the step of a path to a member: .name, or ["na me"].
+// key returns the path step to a member: .name, or ["na me"].
 func key(name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -152,7 +150,7 @@ func key(name string) string {
 	return "." + name
 }
 
-// decode parses arguments as they crossed the wire.
+// decode parses arguments as they were sent.
 func decode(arguments json.RawMessage) any {
 	if len(arguments) == 0 {
 		return map[string]any{}

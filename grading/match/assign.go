@@ -5,7 +5,7 @@ package match
 type weight struct {
 	filled int64 // required slots
 	share  int64 // of constraints that hold, in parts of whole
-	spared int64 // calls that would otherwise be too much, then optional slots; see worth
+	spared int64 // excess calls avoided, then optional slots filled; see unmatchedWeight
 }
 
 // whole represents a share of 1. It is divisible by all numbers up to 22, so that sums of
@@ -39,25 +39,24 @@ func (w weight) less(o weight) bool {
 	return w.spared < o.spared
 }
 
-// row takes columns, at most as many as its capacity.
+// row can take as many columns as its capacity.
 type row struct {
 	capacity int
 	edges    []edge
 }
 
-// edge says that a column can be assigned to a row, with a weight.
+// edge is a column that can be assigned to a row, with the weight of that.
 type edge struct {
 	col    int
-	weight weight // more than none
+	weight weight // greater than the zero weight
 }
 
-// assign assigns columns to rows in any order, so that the edges used weigh most together: a
-// maximum-weight matching. For pairs that have to be in order there is align. It returns for
-// each of the cols its row, or -1. The same input gives the same result.
+// assign assigns columns to rows, in any order, so that the sum of the weights of the used edges is largest:
+// a maximum-weight matching. For pairs that must be in order, see align. It returns the row of each column,
+// or -1. The same input gives the same result.
 //
-// It fills one unit of a row after the other along a shortest augmenting path with potentials: the
-// Hungarian method, sparse and rectangular. With R rows of U units in all, and C columns, it takes
-// time in O(U·R·C).
+// It fills one unit of a row after another along a shortest augmenting path with potentials: the Hungarian
+// method, sparse and rectangular. With R rows of U units in total, and C columns, it takes O(U·R·C) time.
 func assign(rows []row, cols int) []int {
 	a := assignment{
 		rows: rows, u: make([]weight, len(rows)), v: make([]weight, cols),
@@ -82,9 +81,8 @@ func assign(rows []row, cols int) []int {
 	return a.owner
 }
 
-// Fill assigns as many columns as possible to rows that they fit, and to each row at most its
-// capacity. It returns for each of the cols its row, or -1. If not all columns can be assigned,
-// earlier ones go first.
+// Fill assigns as many columns as possible to rows that fit them, and to each row at most its capacity. It
+// returns the row of each column, or -1. If not all columns can be assigned, earlier columns take precedence.
 func Fill(capacity []int, cols int, fits func(row, col int) bool) []int {
 	rows := make([]row, len(capacity))
 	for r := range rows {
@@ -102,8 +100,8 @@ type colState uint8
 
 const (
 	unknown colState = iota
-	reached          // a path leads there
-	settled          // the shortest path is known
+	reached          // a path to it is known
+	settled          // its shortest path is known
 )
 
 // assignment is a partial matching. For every edge, u[row] + v[col] is at least its weight,
@@ -114,23 +112,24 @@ type assignment struct {
 	u, v  []weight
 	owner []int
 
-	// State of one search. dist and depth are lengths of shortest paths to columns and rows.
+	// The following are the state of one search. dist and depth are lengths of shortest paths to columns and
+	// rows.
 	from    []int // the row that a column is reached from
-	via     []int // the column that a row is reached by, which it owns
+	via     []int // the column, owned by the row, from which the row is reached
 	dist    []weight
 	depth   []weight
 	state   []colState
 	seen    []bool
-	touched []int // columns that are reached
-	order   []int // rows that are seen
+	touched []int // reached columns
+	order   []int // visited rows
 }
 
-// augment finds a column for one more unit of row start, and reports whether there is one that is
-// worth it. Another row may have to give up a column.
+// augment finds a column for one more unit of row start, and reports whether one increases the total weight.
+// Another row may lose a column.
 func (a *assignment) augment(start int) bool {
 	a.reset()
 	a.visit(start, -1, weight{})
-	quitter, length := start, a.u[start] // the row that would go without a column
+	quitter, length := start, a.u[start] // the row that would end up without a column
 	for {
 		col := a.nearest()
 		if col < 0 || !a.dist[col].less(length) {
@@ -161,8 +160,8 @@ func (a *assignment) reset() {
 	a.touched, a.order = a.touched[:0], a.order[:0]
 }
 
-// visit reaches all columns that row r has edges to. Those that it owns are as near as the row, and
-// lead nowhere else.
+// visit reaches all columns to which row r has edges. Columns that r owns are at the same distance as r, and
+// lead to no other rows.
 func (a *assignment) visit(r, via int, depth weight) {
 	a.seen[r], a.via[r], a.depth[r] = true, via, depth
 	a.order = append(a.order, r)
@@ -187,8 +186,8 @@ func (a *assignment) visit(r, via int, depth weight) {
 	}
 }
 
-// nearest returns the reached column with the shortest path that is not settled, or -1. Of several it
-// prefers one that is free.
+// nearest returns the reached but unsettled column with the shortest path, or -1. Among equals it prefers a
+// free column.
 func (a *assignment) nearest() int {
 	best := -1
 	for _, c := range a.touched {
@@ -202,7 +201,7 @@ func (a *assignment) nearest() int {
 	return best
 }
 
-// settle updates the potentials after a search that ended with a path of this length.
+// settle updates the potentials after a search that ended with a path of the given length.
 func (a *assignment) settle(length weight) {
 	for _, r := range a.order {
 		a.u[r] = a.u[r].minus(length.minus(a.depth[r]))
@@ -214,7 +213,7 @@ func (a *assignment) settle(length weight) {
 	}
 }
 
-// flip gives the columns of the path that ends at col to the rows that reached them.
+// flip assigns each column of the path that ends at col to the row that reached it.
 func (a *assignment) flip(col, start int) {
 	for col >= 0 {
 		r := a.from[col]

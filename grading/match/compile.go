@@ -125,7 +125,7 @@ func (c *compiler) list(at place, items []any) []matcher {
 	return made
 }
 
-// text returns a string that is not empty.
+// text returns v as a string, and reports an error if v is no string or empty.
 func (c *compiler) text(at place, v any) (string, bool) {
 	text, ok := v.(string)
 	switch {
@@ -149,7 +149,7 @@ func (c *compiler) regex(at place, v any) matcher {
 	return regex{expression, c.loose}
 }
 
-// ends compiles a range that is a list.
+// ends compiles a range that is written as a list.
 func (c *compiler) ends(at place, v any) matcher {
 	ends, ok := v.([]any)
 	if !ok || len(ends) != 2 {
@@ -166,7 +166,7 @@ func (c *compiler) ends(at place, v any) matcher {
 	return c.between(at, between{low: bounds[0], high: bounds[1]})
 }
 
-// bounds compiles a range that is a mapping.
+// bounds compiles a range that is written as a mapping.
 func (c *compiler) bounds(at place, ends map[string]any) matcher {
 	var made between
 	for _, key := range slices.Sorted(maps.Keys(ends)) {

@@ -14,17 +14,17 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// maxDifferences is how many differences of one call's arguments are reported.
+// maxDifferences is the maximum number of reported differences of one call's arguments.
 const maxDifferences = 20
 
-// Difference is a place where arguments are not as expected.
+// Difference is a place where arguments differ from the expected ones.
 type Difference struct {
 	Path string // such as repo, page.size or tags[1]; "arguments" for the whole
 	Want string // in words
-	Got  string // the JSON value, shortened; "nothing" for none
+	Got  string // the JSON value, shortened; "nothing" if there is none
 }
 
-// String is a part of a sentence.
+// String describes d as part of a sentence.
 func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s, expected %s", d.Path, d.Got, d.Want)
 }
@@ -36,7 +36,7 @@ type tally struct {
 	path     []step
 }
 
-// step is one step of a path: to a member, or to an item counted from 1.
+// step is one step of a path, to a member or to an item; items count from 1.
 type step struct {
 	name  string
 	index int
@@ -59,7 +59,7 @@ func (t *tally) hold(n int) {
 	t.Satisfied += n
 }
 
-// fail counts the constraints of m as failed.
+// fail counts all constraints of m as failed.
 func (t *tally) fail(m matcher, got any) {
 	t.Total += leaves(m) - 1
 	t.leaf(m, false, got)
@@ -80,7 +80,7 @@ func (t *tally) leaf(m matcher, holds bool, got any) {
 	t.add(m.String(), show(got))
 }
 
-// differ describes where two values differ that are not equal.
+// differ describes two values that are not equal.
 func (t *tally) differ(want, got any) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -116,7 +116,7 @@ func (t *tally) differAt(s step, want, got any) {
 	t.path = t.path[:len(t.path)-1]
 }
 
-// given returns a member, or absent{}.
+// given returns a member of object, or absent{}.
 func given(object map[string]any, name string) any {
 	if value, ok := object[name]; ok {
 		return value
@@ -124,7 +124,7 @@ func given(object map[string]any, name string) any {
 	return absent{}
 }
 
-// fails counts one constraint that does not hold.
+// fails counts one failed constraint.
 func (t *tally) fails(want, got string) {
 	t.Total++
 	t.add(want, got)
@@ -159,7 +159,7 @@ func ordered(m map[string]any, matters bool) iter.Seq[string] {
 	return slices.Values(slices.Sorted(maps.Keys(m)))
 }
 
-// maxShown is how many bytes of a value are shown.
+// maxShown is the maximum number of bytes shown of a value.
 const maxShown = 100
 
 func shorten(s string) string { return text.Shorten(s, maxShown) }
@@ -167,7 +167,7 @@ func shorten(s string) string { return text.Shorten(s, maxShown) }
 // quote writes a string, or its beginning.
 func quote(s string) string { return text.Quote(s, maxShown) }
 
-// show writes a value, or its beginning.
+// show returns a value as text, shortened to its beginning.
 func show(v any) string {
 	if text, ok := v.(string); ok {
 		return quote(text)
@@ -177,7 +177,7 @@ func show(v any) string {
 	return shorten(out.String())
 }
 
-// write stops soon after maxShown bytes.
+// write writes v as text, and stops soon after maxShown bytes.
 func write(out *strings.Builder, v any) {
 	if out.Len() > maxShown {
 		return
@@ -219,7 +219,7 @@ func write(out *strings.Builder, v any) {
 	}
 }
 
-// showPair writes two values that differ, so that the difference is in view.
+// showPair returns two values that differ as text, shortened so that the difference is visible.
 func showPair(want, got any) (string, string) {
 	a, ok := want.(string)
 	b, same := got.(string)
@@ -239,8 +239,7 @@ func showPair(want, got any) (string, string) {
 // lead is the number of bytes shown before the point where long strings start to differ.
 const lead = 30
 
-// lookAlike reports whether a and b may differ only in how characters are composed, which is not
-// visible.
+// lookAlike reports whether a and b may differ only in the composition of characters, which is not visible.
 func lookAlike(a, b string) bool {
 	marked := func(s string) bool { return strings.ContainsFunc(s, unicode.IsMark) }
 	return marked(a) != marked(b) && len(a) <= maxShown && len(b) <= maxShown

@@ -12,10 +12,10 @@ import (
 type Call struct {
 	Server, Tool string
 	Arguments    json.RawMessage // empty for none
-	OK           bool            // it succeeded
-	ReadOnly     bool            // it is known to change nothing
-	Unanswered   bool            // not OK, and may have had its effect: it fills no slot, and may be too much
-	Excused      bool            // it may fill a slot, and is never too much
+	OK           bool            // the call succeeded
+	ReadOnly     bool            // the call is known to change nothing
+	Unanswered   bool            // not OK, but may have had its effect: it fills no slot, and may be an excess call
+	Excused      bool            // it may fill a slot, and is never an excess call
 }
 
 // Result says which call matches which expectation. Both are given by their index in the
@@ -23,15 +23,15 @@ type Call struct {
 type Result struct {
 	Pairs   []Pair      // in order of calls
 	Missing []Missing   // in order of expectations
-	Unsure  []Pair      // calls without an answer in a slot that no other call fills
-	TooMuch []Unmatched // calls that the mode does not allow besides the expected ones
+	Unsure  []Pair      // unanswered calls that match a slot which no other call fills
+	TooMuch []Unmatched // excess calls: the mode does not allow them in addition to the expected ones
 }
 
 // Pair is a call that matches an expectation.
 type Pair struct {
 	Expected, Call int
-	// Optional is set for a call beyond the Min of the expectation, and always with Subset. Such
-	// a call satisfies all constraints.
+	// Optional is true for a call beyond the Min of the expectation, and always with Subset. Such a call
+	// satisfies all constraints.
 	Optional bool
 	Fit
 }
@@ -46,28 +46,27 @@ type Missing struct {
 // Unmatched is a call that matches no expectation.
 type Unmatched struct {
 	Call int
-	// Expected is an expectation that names the call's tool, or -1. It has its calls already, or
-	// takes none with other arguments.
+	// Expected is an expectation that names the call's tool, or -1. Other calls match it already, or it
+	// expects other arguments.
 	Expected int
 	Fit      // to that expectation
 }
 
-// Match pairs calls with expectations. Of all ways to do that (with [InOrder] and [Exact]: of
-// those that keep both orders) it chooses one that
+// Match pairs calls with expectations. Among all pairings, which with [InOrder] and [Exact] must keep both
+// orders, it chooses one that
 //
-//   - fills most of the required slots,
-//   - then has the largest sum, over these, of the share of constraints that the
-//     arguments satisfy,
-//   - then leaves the fewest calls that are too much,
-//   - then fills most of the optional slots.
+//   - fills the most required slots,
+//   - then has the largest sum, over these slots, of the share of constraints that the arguments satisfy,
+//   - then leaves the fewest excess calls,
+//   - then fills the most optional slots.
 //
-// A call of the expected tool fills a required slot whatever its arguments are; an optional slot
-// (beyond Min, and all with [Subset]) is filled only by a call that satisfies all constraints. The
-// result does not depend on the order of the expectations, nor, where order does not count, on that
-// of the calls, except for the choice between equal calls.
+// A call of the expected tool fills a required slot whatever its arguments are. An optional slot, which is
+// one beyond Min and every slot with [Subset], is filled only by a call that satisfies all constraints. The
+// result does not depend on the order of the expectations, nor, in modes without order, on the order of the
+// calls, except for the choice between equal calls.
 //
-// A call without an answer whose arguments satisfy all constraints may take a slot that no other call
-// fills. Then it is not too much, and the slot is still not filled.
+// An unanswered call whose arguments satisfy all constraints may match a slot that no other call fills. Then
+// it is not an excess call, but the slot is still unfilled.
 func Match(mode Mode, expected []Expected, calls []Call) Result {
 	m := newMatching(mode, expected, calls)
 	if mode.ordered() {
@@ -83,21 +82,21 @@ type matching struct {
 	mode     Mode
 	expected []Expected
 	all      []Call
-	given    []any            // decoded arguments of each of all
-	live     []int            // indexes in all of the calls that succeeded or have no answer
-	shares   [][]int64        // by expectation and call: the share of constraints satisfied, or none
+	given    []any            // decoded arguments, by index in all
+	live     []int            // indexes in all of the calls that succeeded or were not answered
+	shares   [][]int64        // by expectation and call: share of satisfied constraints, or none
 	slots    []quota          // by expectation
 	paired   map[int]standing // by index in all
 }
 
-// none means in shares that the expectation does not name the tool.
+// none in shares means that the expectation does not name the tool.
 const none = -1
 
-// quota is how many calls an expectation takes in this mode.
+// quota is the number of calls that an expectation can take in this mode.
 type quota struct {
 	required int
 	optional int  // calls beyond the required ones
-	free     bool // there are as many optional slots as calls that would fill one
+	free     bool // there are enough optional slots for all calls that fit one
 }
 
 type standing struct {
@@ -126,7 +125,7 @@ func newMatching(mode Mode, expected []Expected, calls []Call) *matching {
 	return m
 }
 
-// arrange sorts the calls, so that the order in which they were made decides nothing.
+// arrange sorts the calls, so that the result does not depend on their order.
 func (m *matching) arrange() {
 	forms := make([]string, len(m.all))
 	for _, i := range m.live {
@@ -182,7 +181,7 @@ func (m *matching) weightOf(e, j int, optional bool) (weight, bool) {
 	return weight{1, share, spared}, share != none
 }
 
-// inOrder pairs by a longest common subsequence.
+// inOrder pairs calls with expectations by a longest common subsequence.
 func (m *matching) inOrder() {
 	var slots []slot
 	var stands []standing
@@ -209,7 +208,7 @@ func (m *matching) inOrder() {
 	}
 }
 
-// anyOrder pairs by a bipartite matching.
+// anyOrder pairs calls with expectations by a bipartite matching.
 func (m *matching) anyOrder() {
 	order := m.expectations()
 	free := m.free(order)
@@ -219,7 +218,7 @@ func (m *matching) anyOrder() {
 		made := row{capacity: capacity}
 		for j := range m.live {
 			value, ok := m.weightOf(e, j, optional)
-			if free[j] >= 0 { // it would be spared here anyway
+			if free[j] >= 0 { // the call is not in excess without this slot
 				value.spared = -1
 				ok = ok && !optional && m.all[m.live[j]].OK
 			}
@@ -246,7 +245,8 @@ func (m *matching) anyOrder() {
 	}
 }
 
-// expectations returns the expectations in an order that does not depend on how they were listed.
+// expectations returns the indexes of the expectations in an order that does not depend on the order in which
+// they were listed.
 func (m *matching) expectations() []int {
 	order := make([]int, len(m.expected))
 	for e := range order {
@@ -256,8 +256,8 @@ func (m *matching) expectations() []int {
 	return order
 }
 
-// free returns, for each live call, an expectation that has an optional slot for it in any case, or
-// -1.
+// free returns, for each live call, the first expectation in order whose optional slots suffice for all calls
+// that fit it, if the call does; otherwise -1.
 func (m *matching) free(order []int) []int {
 	found := make([]int, len(m.live))
 	for j, i := range m.live {

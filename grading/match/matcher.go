@@ -13,13 +13,13 @@ import (
 
 // matcher describes expected values.
 type matcher interface {
-	// check compares got with it: a JSON value, or absent{}.
+	// check compares got, a JSON value or absent{}, with the expected values.
 	check(t *tally, got any)
 	// String describes the values that match.
 	String() string
 }
 
-// leaves returns how many constraints a matcher is: those of its members or items, or one.
+// leaves returns the number of constraints of a matcher: those of its members or items, or one.
 func leaves(m matcher) int {
 	var parts []matcher
 	switch m := m.(type) {
@@ -40,7 +40,7 @@ type (
 	notJSON struct{} // arguments that are not valid JSON
 )
 
-// literal takes one value.
+// literal matches exactly one value.
 type literal struct{ value any }
 
 func (l literal) check(t *tally, got any) { t.leaf(l, jsontext.Equal(l.value, got), got) }
@@ -49,9 +49,9 @@ func (l literal) String() string          { return show(l.value) }
 // object matches objects by their members and the rule.
 type object struct {
 	rule    rule
-	names   []string // in order
+	names   []string // sorted
 	members []matcher
-	index   map[string]int // of a name in names
+	index   map[string]int // indexes in names
 }
 
 func (o object) check(t *tally, got any) {
@@ -80,7 +80,7 @@ func (o object) check(t *tally, got any) {
 	}
 }
 
-// surplus counts the members that are given and not expected.
+// surplus counts the given members that are not expected.
 func (o object) surplus(t *tally, given map[string]any) {
 	for name := range ordered(given, t.describe) {
 		if _, ok := o.index[name]; !ok {
@@ -100,7 +100,7 @@ func (o object) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// array takes lists of exactly these items in order.
+// array matches lists of exactly these items, in this order.
 type array struct{ items []matcher }
 
 func (a array) check(t *tally, got any) {
@@ -142,10 +142,10 @@ func (a anyOf) check(t *tally, got any) {
 
 func (a anyOf) String() string { return "one of " + join(a.alternatives) }
 
-// regex takes strings in which an expression is found.
+// regex matches strings that contain a match of an expression.
 type regex struct {
 	expression *regexp.Regexp
-	loose      bool // match the JSON of other values too
+	loose      bool // match other values by their JSON
 }
 
 func (r regex) check(t *tally, got any) {
@@ -155,7 +155,7 @@ func (r regex) check(t *tally, got any) {
 
 func (r regex) String() string { return fmt.Sprintf("text that matches /%s/", r.expression) }
 
-// includes takes strings that contain another.
+// includes matches strings that contain another.
 type includes struct {
 	text  string
 	loose bool // as in regex
@@ -168,7 +168,7 @@ func (i includes) check(t *tally, got any) {
 
 func (i includes) String() string { return "text that contains " + quote(i.text) }
 
-// textOf returns the text of a string, or with loose the JSON of another value.
+// textOf returns the text of a string or, if loose is set, the JSON of another value.
 func textOf(got any, loose bool) (string, bool) {
 	text, ok := got.(string)
 	if ok || !loose || !isValue(got) {
@@ -180,10 +180,10 @@ func textOf(got any, loose bool) (string, bool) {
 // isValue reports whether got is a JSON value.
 func isValue(got any) bool { return got != absent{} && got != notJSON{} }
 
-// between takes numbers within bounds. An empty bound is none.
+// between matches numbers within bounds. An empty bound means no limit.
 type between struct {
 	low, high    string
-	above, below bool // the bound itself is not taken
+	above, below bool // the bound itself is excluded
 }
 
 func (b between) check(t *tally, got any) {
@@ -230,7 +230,7 @@ func (b between) String() string {
 	return "a number" + low + high
 }
 
-// fits takes values that fit a JSON Schema.
+// fits matches values that fit a JSON Schema.
 type fits struct{ schema *schema.Schema }
 
 func (f fits) check(t *tally, got any) {
@@ -252,10 +252,10 @@ func (f fits) check(t *tally, got any) {
 
 func (f fits) String() string { return "a value that fits the schema" }
 
-// maxMisfits is how many reasons are given why a value does not fit a schema.
+// maxMisfits is the maximum number of reasons given for why a value does not fit a schema.
 const maxMisfits = 8
 
-// set takes lists of exactly these items in any order.
+// set matches lists of exactly these items, in any order.
 type set struct{ items []matcher }
 
 func (s set) check(t *tally, got any) {
@@ -263,7 +263,7 @@ func (s set) check(t *tally, got any) {
 	t.leaf(s, ok && s.covers(given), got)
 }
 
-// covers reports whether the items can be matched with distinct values.
+// covers reports whether each item can be matched with a value of its own.
 func (s set) covers(given []any) bool {
 	if len(given) != len(s.items) {
 		return false
@@ -279,7 +279,7 @@ func (s set) String() string {
 	return "[" + join(s.items) + "] in any order"
 }
 
-// absentOr takes no value, or what its value takes in full.
+// absentOr matches an absent value, and values that its matcher matches in full.
 type absentOr struct{ value matcher }
 
 func (a absentOr) check(t *tally, got any) {
@@ -289,13 +289,13 @@ func (a absentOr) check(t *tally, got any) {
 
 func (a absentOr) String() string { return "nothing or " + a.value.String() }
 
-// nothing takes no value.
+// nothing matches only an absent value.
 type nothing struct{}
 
 func (n nothing) check(t *tally, got any) { t.leaf(n, got == absent{}, got) }
 func (nothing) String() string            { return "nothing" }
 
-// takes reports whether m takes got in full.
+// takes reports whether m matches got in full.
 func takes(m matcher, got any) bool {
 	var t tally
 	m.check(&t, got)

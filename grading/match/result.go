@@ -11,7 +11,7 @@ func (m *matching) result() Result {
 		switch {
 		case ok && !call.OK:
 			r.Unsure = append(r.Unsure, Pair{stands.expected, i, stands.optional, m.fit(stands.expected, i)})
-			delete(m.paired, i) // a slot that misses a call may name it as the nearest
+			delete(m.paired, i) // an unfilled slot may name it as the nearest call
 		case !call.OK && !call.Unanswered:
 		case ok:
 			if !stands.optional {
@@ -30,7 +30,7 @@ func (m *matching) result() Result {
 	return r
 }
 
-// fit returns how well the best target of expectation e matches call i, whose tool it names.
+// fit returns how well call i matches the best target of expectation e that names its tool.
 func (m *matching) fit(e, i int) Fit {
 	for _, target := range m.expected[e].Targets {
 		if target.Names(m.all[i].Server, m.all[i].Tool) {
@@ -60,22 +60,21 @@ func (m *matching) unmatched(i int) Unmatched {
 type Nearest struct {
 	Call int
 	Why  Reason
-	Fit  // to the expectation, apart from the reason
+	Fit  // how well it fits the expectation, apart from the reason
 }
 
-// Reason says why the nearest call does not match. Smaller values are closer.
+// Reason says why the nearest call does not match. Smaller values mean closer calls.
 type Reason int
 
 // The reasons.
 const (
-	OutOfOrder  Reason = iota // an expected call, not in its place
-	Failed                    // an expected call that did not succeed
-	OtherServer               // a tool of that name on another server
-	OtherName                 // name that differs only in case and separators
+	OutOfOrder  Reason = iota // it would match elsewhere in the order
+	Failed                    // it would match if it had succeeded
+	OtherServer               // a tool with the same name on another server
+	OtherName                 // a tool whose name differs only in case and separators
 )
 
-// nearest finds the call that is closest to expectation e, among those without a match. It
-// returns nil if there is none.
+// nearest finds the unmatched call that is closest to expectation e. It returns nil if there is none.
 func (m *matching) nearest(e int) *Nearest {
 	var best *Nearest
 	var meant Target
@@ -113,17 +112,17 @@ func near(target Target, call Call) (Reason, bool) {
 	return OtherName, fold(target.Tool.text) == fold(call.Tool)
 }
 
-// fold is equal for names that are easily taken for one another.
+// fold returns the same text for names that are easily confused.
 func fold(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// Scores rate a result. With E the expected slots (the required ones, and the optional ones that are
-// filled), M the slots that are filled, and X the calls that are too much:
+// Scores rates a result. Let E be the expected slots (the required ones and the filled optional ones), M the
+// filled slots, and X the excess calls:
 type Scores struct {
 	Recall    float64  // |M| / |E|; 1 where E is empty
 	Precision float64  // |M| / (|M| + |X|); where both are empty 1
-	Selection float64  // F1 of both; where E is empty 1 if X is too, else 0
+	Selection float64  // F1 of both; if E is empty, 1 if X is empty too, else 0
 	Params    *float64 // sum over M of the share of satisfied constraints, / |E|; nil where E is empty
 }
 

@@ -48,13 +48,13 @@ func CompileTool(text string) (Tool, error) {
 // Named returns the tool of exactly this name.
 func Named(name string) Tool { return Tool{text: name} }
 
-// CompilePart reads an expression (RE2) that is found somewhere in a name, whatever the case.
+// CompilePart reads a case-insensitive RE2 expression that matches part of a name.
 func CompilePart(expression string) (Tool, error) {
 	part, err := regexp.Compile("(?i)" + expression)
 	return Tool{"/" + expression + "/", part}, err
 }
 
-// Matches reports whether a tool of this name is meant.
+// Matches reports whether t matches the name of a tool.
 func (t Tool) Matches(name string) bool {
 	if t.expression != nil {
 		return t.expression.MatchString(name)
@@ -65,7 +65,7 @@ func (t Tool) Matches(name string) bool {
 // Name returns the exact name; isName is false for an expression.
 func (t Tool) Name() (name string, isName bool) { return t.text, t.expression == nil }
 
-// String returns t for a sentence: a name in quotes, an expression between slashes.
+// String returns t as part of a sentence: a name in quotes, or an expression between slashes.
 func (t Tool) String() string {
 	if t.expression != nil {
 		return shorten(t.text)
@@ -80,12 +80,12 @@ type Target struct {
 	Args   *Args // nil for any arguments
 }
 
-// Names reports whether a call of tool on server is meant, whatever its arguments.
+// Names reports whether t matches the server and the tool, whatever its arguments.
 func (t Target) Names(server, tool string) bool {
 	return (t.Server == "" || t.Server == server) && t.Tool.Matches(tool)
 }
 
-// key is equal for targets that are written alike.
+// key returns the same text for targets that are written alike.
 func (t Target) key() string {
 	key := strconv.Quote(t.Server) + strconv.Quote(t.Tool.text)
 	if t.Args != nil {
@@ -94,10 +94,9 @@ func (t Target) key() string {
 	return key
 }
 
-// Expected describes calls that are expected: from Min to Max of them, each to one of the
-// targets.
+// Expected describes expected calls: at least Min and at most Max calls, each to one of the targets.
 type Expected struct {
-	Targets []Target // the first one names it
+	Targets []Target // the first one is used as its name
 	Min     int
 	Max     int // Unlimited for no bound
 }
@@ -108,7 +107,7 @@ const Unlimited = -1
 // Once expects one call to one of the targets.
 func Once(targets ...Target) Expected { return Expected{Targets: targets, Min: 1, Max: 1} }
 
-// key is equal for expectations that say the same.
+// key returns the same text for expectations that are written alike.
 func (e Expected) key() string {
 	keys := make([]string, len(e.Targets))
 	for i, target := range e.Targets {
@@ -128,7 +127,7 @@ func (e Expected) LooksAt(c Call, marks map[string][]string) (names []string) {
 	return names
 }
 
-// Takes reports whether c is of one of e's tools, with all arguments as e expects them.
+// Takes reports whether c calls one of e's tools, with all arguments as expected.
 func (e Expected) Takes(c Call) bool {
 	given := decode(c.Arguments)
 	for _, target := range e.Targets {
@@ -139,27 +138,25 @@ func (e Expected) Takes(c Call) bool {
 	return false
 }
 
-// Names reports whether c is of one of e's tools, whatever its arguments.
+// Names reports whether c calls one of e's tools, whatever its arguments.
 func (e Expected) Names(c Call) bool {
 	return slices.ContainsFunc(e.Targets, func(t Target) bool { return t.Names(c.Server, c.Tool) })
 }
 
-// Mode selects which calls are allowed besides the expected ones, and whether the order
-// matters.
+// Mode selects which calls are allowed in addition to the expected ones, and whether the order matters.
 type Mode string
 
-// The modes. A call that failed fills no slot and is never too much; one without an answer fills
-// none either.
+// The modes. A failed call fills no slot and is never in excess; an unanswered call fills no slot either.
 const (
-	Effects   Mode = "effects"   // any order; besides them calls that are known to change nothing
-	Superset  Mode = "superset"  // any order; any besides them
-	Unordered Mode = "unordered" // any order; none besides them
-	InOrder   Mode = "in_order"  // in order; any besides them
-	Exact     Mode = "exact"     // in order; none besides them
-	Subset    Mode = "subset"    // any order; each may be missing; none besides them
+	Effects   Mode = "effects"   // any order; additional calls only if they are known to change nothing
+	Superset  Mode = "superset"  // any order; additional calls allowed
+	Unordered Mode = "unordered" // any order; no additional calls
+	InOrder   Mode = "in_order"  // in order; additional calls allowed
+	Exact     Mode = "exact"     // in order; no additional calls
+	Subset    Mode = "subset"    // any order; expected calls may be missing; no additional calls
 )
 
-// Bounds reports whether calls besides the expected ones can be too many.
+// Bounds reports whether the mode limits calls in addition to the expected ones.
 func (m Mode) Bounds() bool { return m != Superset && m != InOrder }
 
 func (m Mode) ordered() bool { return m == InOrder || m == Exact }
@@ -170,7 +167,7 @@ const (
 	tooMuch int64 = 1 << 40
 )
 
-// unmatchedWeight returns the weight of leaving a call unmatched that succeeded or has no answer.
+// unmatchedWeight returns the weight of leaving a call unmatched; the call succeeded or was not answered.
 func (m Mode) unmatchedWeight(c Call) int64 {
 	switch {
 	case c.Excused || !m.Bounds() || m == Effects && c.ReadOnly:
