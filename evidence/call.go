@@ -55,15 +55,15 @@ type Call struct {
 	End           time.Time       `json:"end,omitzero"`
 	RequestFrame  int64           `json:"request_frame"`
 	ResponseFrame int64           `json:"response_frame,omitempty"`
-	Fault         FaultKind       `json:"fault,omitempty"`  // that waza made of the call
+	Fault         FaultKind       `json:"fault,omitempty"`  // the fault that waza injected into the call
 	Rounds        int             `json:"rounds,omitempty"` // input_required rounds, 2026-07-28
 	Notes         []string        `json:"notes,omitempty"`  // irregularities such as duplicate keys or late replies
 
-	// The following compare the call with the server's catalog at the time of the request:
-	// the lists received by then in the same conversation, or else those of any other
-	// conversation with the server. Tools hidden from the agent are not in it.
+	// The following compare the call with the server's catalog at the time of the request: the lists received
+	// by then in the same conversation or, failing that, in any other conversation with the server. Tools
+	// hidden from the agent are not in it.
 	Known    *bool    `json:"known_tool,omitempty"`      // whether the tool was listed; nil if unknown, which includes an incomplete list without it
-	ReadOnly *bool    `json:"read_only,omitempty"`       // the tool's readOnlyHint, where no list was received by then as first listed later; nil if it has none
+	ReadOnly *bool    `json:"read_only,omitempty"`       // the tool's readOnlyHint; if the tool was listed only after the call, that of the first list; nil if it has none
 	Valid    *bool    `json:"valid_arguments,omitempty"` // whether the arguments match the input schema; nil if unknown, with a note why
 	Invalid  []string `json:"invalid,omitempty"`         // the first few places that do not match
 	// SameAs is the number of the first call with the same server, tool and arguments, as
@@ -75,14 +75,13 @@ type Call struct {
 	// given up is not a failure.
 	Incident int `json:"incident,omitempty"`
 
-	// Marks has the names of secrets that were replaced in the arguments, by argument, and under "" those
-	// that may be in any. ResultMarks has those in the answer.
+	// Marks holds the names of secrets that were replaced in the arguments, by argument; under "" are those
+	// that may be in any of them. ResultMarks holds the names of secrets in the answer.
 	Marks       map[string][]string `json:"-"`
 	ResultMarks []string            `json:"-"`
 
-	// Origin is whether a model asked for the call. If so, Turn is the number of the model
-	// call whose response did, and ToolUse the ID of the tool use in it, which Google's
-	// models do not provide.
+	// Origin says whether a model asked for the call. If so, Turn is the number of the model call whose
+	// response did, and ToolUse is the ID of the tool use in that response; Google's models provide none.
 	Origin  Origin `json:"origin,omitempty"`
 	Turn    int    `json:"turn,omitempty"`
 	ToolUse string `json:"tool_use,omitempty"`
@@ -98,7 +97,7 @@ func (c Call) ErrorCode() (code int64, ok bool) {
 	return code, err == nil
 }
 
-// Origin is whether a model asked for a call, according to the recorded model calls.
+// Origin says whether a model asked for a call, according to the recorded model calls.
 type Origin string
 
 const (

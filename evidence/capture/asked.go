@@ -14,7 +14,8 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// metaOfClaude is where Claude Code puts what executor llm puts into [input.MetaToolUse].
+// metaOfClaude is the key under which Claude Code sends the ID that executor llm sends as
+// [input.MetaToolUse].
 const metaOfClaude = "claudecode/toolUseId"
 
 func namedUse(params map[string]json.RawMessage) string {
@@ -22,10 +23,10 @@ func namedUse(params map[string]json.RawMessage) string {
 	return cmp.Or(jsontext.Text(meta[metaOfClaude]), jsontext.Text(meta[input.MetaToolUse]))
 }
 
-// statusRefused is the status of the gateway's own answer beyond a limit.
+// statusRefused is the HTTP status with which the gateway refuses a request beyond a limit.
 const statusRefused = 429
 
-// asked is what models asked for in a trial.
+// asked is what the models of a trial asked for.
 type asked struct {
 	uses []*use
 	// reached has the times when a model was first shown n results under a key, at index
@@ -33,9 +34,9 @@ type asked struct {
 	reached map[string][]time.Time
 	results int         // entries of reached
 	starts  []time.Time // of requests, in order
-	seqs    int         // model calls on record
-	last    int         // their largest number
-	blind   bool        // anything may be missing
+	seqs    int         // number of recorded model calls
+	last    int         // largest number of a model call
+	blind   bool        // any part of the record may be missing
 	// blindFrom is when the first unreadable response began; zero if there is none.
 	blindFrom time.Time
 }
@@ -46,16 +47,16 @@ type use struct {
 	id    string
 	name  string
 	form  string    // canonical form of its arguments
-	from  time.Time // when the answer with it began
-	end   time.Time // when that answer ended
-	until time.Time // when a model was shown its result; zero is never
-	next  time.Time // if until is zero, when a model was next asked anything; zero means never
+	from  time.Time // when the response with it began
+	end   time.Time // when that response ended
+	until time.Time // when a model was shown its result; zero if never
+	next  time.Time // when a model was next asked anything, if until is zero; zero if never
 	key   string    // key of its result
-	had   int       // results under the key that the model was shown before
+	had   int       // number of results under the key that the model had already been shown
 	call  int       // index of the call that is tied to it, or none
 }
 
-// maxResults bounds the results that are kept track of.
+// maxResults is the maximum number of tracked results.
 const maxResults = 1 << 20
 
 // readAsked reads the model calls of a trial in any order.
@@ -80,7 +81,7 @@ func readAsked(models iter.Seq2[evidence.ModelCall, error]) *asked {
 	return a
 }
 
-// close finds out when the time of a use ends.
+// close sets until, or next, of a use.
 func (a *asked) close(u *use) {
 	if times := a.reached[u.key]; u.had < len(times) && times[u.had].After(u.from) {
 		u.until = times[u.had]
@@ -126,8 +127,8 @@ func (a *asked) add(call evidence.ModelCall) {
 	}
 }
 
-// unread reports whether the agent may have read more of an answer than we did, where reading it
-// failed with err. Of an answer that was cut off the agent had no more than we do.
+// unread reports whether the agent may have read more of a response than the record lets us read; err is the
+// error of reading the record. If the provider's response was cut off, the agent got no more of it either.
 func unread(call evidence.ModelCall, err error) bool {
 	return call.Truncated > 0 || errors.Is(err, dialect.ErrTooLarge) || err != nil && call.Outcome == evidence.ModelOK
 }

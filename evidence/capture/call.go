@@ -23,19 +23,19 @@ import (
 type call struct {
 	evidence.Call
 	method     string
-	waiting    bool     // for the client to retry with input
+	waiting    bool     // waiting for the client to retry with input
 	asTask     bool     // the request asks to run as a task (2025-11-25)
 	ended      int64    // frame that ended it; 0 if there is none
-	expired    bool     // its session had ended
-	unnamed    func()   // records the error without an id that may be about it; nil without one
-	named      string   // the id of the tool use that the client puts into the request
-	namedMarks []string // names of secrets in the name of what a read asks for
-	early      bool     // when it was made, no list on record told whether there is the tool
+	expired    bool     // its session had expired
+	unnamed    func()   // settles the call by an error without an ID that may be meant for it; nil if there is none
+	named      string   // the ID of the tool use, as sent by the client
+	namedMarks []string // names of secrets in the name that a read asks for
+	early      bool     // no list recorded before it says whether the tool exists
 }
 
 func (k *call) note(f evidence.Frame, kind string) { k.noteWhy(f, kind, "") }
 
-// wrong notes what is wrong with the answer to k.
+// wrong notes the error in the answer to k.
 func (k *call) wrong(f evidence.Frame, what error) { k.noteWhy(f, NoteMalformed, what.Error()) }
 
 func (k *call) noteWhy(f evidence.Frame, kind, why string) {
@@ -46,7 +46,7 @@ func (k *call) noteWhy(f evidence.Frame, kind, why string) {
 	k.Notes = append(k.Notes, note)
 }
 
-// Wrong returns what is wrong with the answer to a call, according to its notes, or "".
+// Wrong returns the error in the answer to a call, as recorded in its notes, or "".
 func Wrong(c evidence.Call) string {
 	answer := fmt.Sprintf(": frame %d: ", c.ResponseFrame)
 	for _, note := range slices.Backward(c.Notes) {
@@ -61,15 +61,15 @@ func (k *call) end(f evidence.Frame, outcome evidence.Outcome) {
 	k.Outcome, k.End, k.waiting, k.ended = outcome, f.Time, false, f.Seq
 }
 
-// round identifies a call that waits for the client to retry it. The retry has the parameters of
-// the call and echoes the state that the server gave.
+// round identifies a call that waits for the client to retry it. The retry has the parameters of the call,
+// and the state that the server sent.
 type round struct {
 	server, conn                   string // conn is empty for a retry on any conversation
 	method, tool, arguments, state string
 }
 
-// call returns the call or the read that a request belongs to: one that waited for it, or a new
-// one.
+// call returns the call or read that a request belongs to: one that waits for the request as a retry, or a
+// new one.
 func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 	params, ok := members(m.Params)
 	k := c.retried(f, m.Method, params)
@@ -118,7 +118,7 @@ func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 	}
 }
 
-// asServer are answers of the proxy that a client takes for those of a server.
+// asServer are answers by the proxy that clients take for the server's.
 var asServer = []evidence.Synthetic{evidence.SyntheticHidden, evidence.SyntheticBudget, evidence.SyntheticFault}
 
 func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *call) {
@@ -162,7 +162,7 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 	}
 }
 
-// await records that k waits for its retry (2026-07-28, multi round-trip requests).
+// await records that k waits for a retry by the client (2026-07-28, multi round-trip requests).
 func (c *collector) await(k *call, result map[string]json.RawMessage) {
 	for _, r := range rounds(k.Server, k.Conn, k.method, k.Tool, k.Arguments, result["requestState"]) {
 		c.rounds[r] = append(c.rounds[r], k)
@@ -193,8 +193,8 @@ func isRetry(params map[string]json.RawMessage) bool {
 	return params["inputResponses"] != nil || params["requestState"] != nil
 }
 
-// rounds returns the keys of a waiting call, first for its own conversation, then for any
-// of its server. Without sessions, a retry may come on another connection.
+// rounds returns the keys of a waiting call: first for its own conversation, then for any conversation with
+// its server. Without sessions, a retry may arrive on another connection.
 func rounds(server, conn, method, tool string, arguments, state json.RawMessage) []round {
 	argumentsForm, _ := jsontext.Canonical(arguments)
 	stateForm, _ := jsontext.Canonical(state)
@@ -204,22 +204,21 @@ func rounds(server, conn, method, tool string, arguments, state json.RawMessage)
 	}
 }
 
-// marked returns the names of secrets in a member.
+// marked returns the names of secrets that may be in a member.
 func marked(marks map[string][]string, member string) []string {
 	return slices.Concat(marks[member], marks[""])
 }
 
-// likeness is equal for calls of one tool with equal arguments.
+// likeness is the same for calls of one tool with equal arguments.
 type likeness struct {
 	server, tool string
-	arguments    [sha256.Size]byte // the sum of their canonical form
+	arguments    [sha256.Size]byte // digest of their canonical form
 }
 
-// maxArguments is how many bytes of arguments are compared by value and checked.
+// maxArguments is the maximum size, in bytes, of arguments that are compared by value and validated.
 const maxArguments = 1 << 20
 
-// keep adds a new call or read. The catalog at the time of the first request applies to a
-// call.
+// keep adds a new call or read. For calls it uses the catalog at the time of the first request.
 func (c *collector) keep(f evidence.Frame, k *call) {
 	if k.method != methodCallTool {
 		c.reads = append(c.reads, k)
@@ -231,7 +230,7 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 	var value any
 	form := string(k.Arguments)
 	if len(k.Arguments) <= maxArguments {
-		value, _ = jsontext.Parse(k.Arguments) // they are part of JSON
+		value, _ = jsontext.Parse(k.Arguments) // they are valid JSON
 		form = jsontext.Form(value)
 	}
 	like := likeness{k.Server, k.Tool, sha256.Sum256([]byte(form + marksForm(k.Marks)))}
@@ -241,7 +240,8 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 	c.lookUp(f, k, value)
 }
 
-// lookUp looks up the tool of k in the catalog of its server. A redacted name names no tool.
+// lookUp looks up the tool of k in the catalog of its server. It does nothing if the tool's name may be
+// redacted.
 func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 	if f.RedactedEnvelope {
 		return
@@ -274,7 +274,8 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 	}
 }
 
-// marksForm tells arguments with marks from those with the same asterisks, or with marks of other secrets.
+// marksForm returns a text that distinguishes redacted arguments from arguments that contain the same
+// asterisks, and from those with other secrets.
 func marksForm(marks map[string][]string) string {
 	if len(marks) == 0 {
 		return ""
@@ -282,7 +283,7 @@ func marksForm(marks map[string][]string) string {
 	return "\x00" + jsontext.Encode(marks)
 }
 
-// hindsight sets what a later list says of the tool of a call that was made before any list.
+// hindsight sets ReadOnly of a call made before its tool was listed, from the first list that has the tool.
 func (c *collector) hindsight(k *call) {
 	if !k.early {
 		return
@@ -294,7 +295,7 @@ func (c *collector) hindsight(k *call) {
 
 func (k *call) unchecked(why string) { k.Notes = append(k.Notes, NoteUnchecked+": "+why) }
 
-// arguments returns the arguments of a request. The default is an empty object.
+// arguments returns the arguments of a request, which default to an empty object.
 func arguments(params map[string]json.RawMessage) json.RawMessage {
 	if given, ok := params["arguments"]; ok {
 		return given
@@ -302,7 +303,7 @@ func arguments(params map[string]json.RawMessage) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// doubt explains why a server may parse a message of the agent differently, or returns "".
+// doubt explains why a server may parse the agent's message differently, or returns "".
 func doubt(m jsonrpc.Message) string {
 	name := jsontext.Text(jsontext.Member(m.Params, nameKey(m.Method)))
 	switch {
@@ -359,19 +360,20 @@ type Read struct {
 	Marks        []string // names of secrets that were replaced in Name
 }
 
-// ServerRequest is a request of a server to its client, sent as a message or as input that it requires
-// for a request of the client's.
+// ServerRequest is a server's request to its client, sent as a message or as required input for a request of
+// the client.
 type ServerRequest struct {
 	Kind   string // of [input.Kinds]
 	Server string
 	Frame  int64
 }
 
-// repeat marks calls that a client made again in another session, for one use of its tool. It cancels
-// those that reached no session: the protocol asks clients for that, so only the last of them counts. One whose
-// session ended without an answer is a repeat if the client says that both are of the same use.
+// repeat notes calls that a client repeated in another session. If the server had expired the session, the
+// call becomes cancelled: the protocol tells clients to make it again, so only the last such call counts. A
+// call that failed because its transport ended is noted only if the client sent the same tool use ID with
+// both calls.
 func repeat(calls []*call) {
-	last := map[int]*call{} // by the number of the first of calls that are alike
+	last := map[int]*call{} // keyed by the number of the first of the calls that are alike
 	for _, k := range slices.Backward(calls) {
 		first := cmp.Or(k.SameAs, k.Seq)
 		again := last[first]
@@ -388,7 +390,7 @@ func repeat(calls []*call) {
 	}
 }
 
-// isRepeated reports whether repeat marked a call.
+// isRepeated reports whether repeat noted that the call was repeated.
 func isRepeated(c evidence.Call) bool {
 	return slices.ContainsFunc(c.Notes, func(note string) bool { return strings.HasPrefix(note, NoteExpired) })
 }
@@ -409,9 +411,9 @@ func nameKey(method string) string {
 	return "name"
 }
 
-// Incidents lists the incidents in calls, which are a trial's or those to some of its servers, in
-// the order in which they began; see [evidence.Call.Incident]. An incident is its calls, in order.
-// The first one failed, and the last one succeeded if the agent recovered.
+// Incidents lists the incidents in calls, in the order in which they began; see [evidence.Call.Incident].
+// calls are all of a trial's, or all to some servers. An incident is the list of its calls, in order. The
+// first one failed, and the last one succeeded if the agent recovered.
 func Incidents(calls []evidence.Call) [][]evidence.Call {
 	var incidents [][]evidence.Call
 	known := map[int]int{} // indexes in incidents, by the incident's number

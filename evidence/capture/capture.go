@@ -29,24 +29,23 @@ import (
 // Result holds the calls, reads and catalogs of a trial.
 type Result struct {
 	Calls    []evidence.Call    // in the order of their first requests, numbered from 1
-	Reads    []Read             // likewise
+	Reads    []Read             // in the order of their first requests
 	Requests []ServerRequest    // in the order of their frames
 	Catalogs []evidence.Catalog // of the servers that listed tools, sorted by name
-	Gaps     []Gap              // what could not be seen
-	Notes    []Note             // oddities that belong to no call
+	Gaps     []Gap              // parts of the traffic that could not be read
+	Notes    []Note             // irregularities that belong to no call
 	// Named maps numbers of calls to the tool use IDs that clients put into the requests.
 	// They are claims of the client.
 	Named map[int]string
 }
 
-// Gap is a part of the traffic in which a call may lie: a message of the agent that could not be
-// understood, or bytes that were lost. Questions about the server's calls then have no certain
-// answer.
+// Gap is a part of the traffic that may hide a call: a message of the agent that could not be parsed, or lost
+// bytes. It leaves questions about the server's calls undecided.
 type Gap struct {
-	Server string // empty if it may be any
+	Server string // empty if the gap may concern any server
 	Frame  int64  // 0 if there is none
 	Why    string
-	// OfAgent means that the agent sent what cannot be read.
+	// OfAgent means that the agent sent the unreadable message.
 	OfAgent bool
 }
 
@@ -63,34 +62,34 @@ func (g Gap) String() string {
 
 // Kinds of notes.
 const (
-	NoteOrphanResponse    = "orphan_response"    // answers no request on record
-	NoteDuplicateResponse = "duplicate_response" // answers a request once more
+	NoteOrphanResponse    = "orphan_response"    // the response matches no recorded request
+	NoteDuplicateResponse = "duplicate_response" // another response to a request
 	NoteLateResponse      = "late_response"      // responds to a request that was canceled, abandoned or timed out
 	NoteCallWithoutID     = "call_without_id"    // a tools/call notification
 	NoteIDReused          = "id_reused"          // two pending requests with the same id
 	NoteDuplicateKey      = "duplicate_key"      // the last value counts
 	NoteMalformed         = "malformed"          // a field of the wrong type, or an answer that is not as specified
-	NoteJunk              = "junk"               // a server sent what is no message
+	NoteJunk              = "junk"               // a server sent something that is not a message
 	NoteRedacted          = "redacted"           // a secret in the envelope of a server's message was redacted
 	NoteExpired           = "session_expired"    // the session had ended; the client made the call in another
 	NoteInvalidResult     = "invalid_result"     // isError is not a boolean, so this is not a valid result
 	NoteRoundUnknown      = "round_unknown"      // a retry of a call that asked for no input
 	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given
-	NoteUnchecked         = "unchecked"          // why it is not known whether arguments fit their schema
-	NoteDuplicateTool     = "duplicate_tool"     // two tools of one name in a list; the first counts
+	NoteUnchecked         = "unchecked"          // why it is unknown whether arguments match their schema
+	NoteDuplicateTool     = "duplicate_tool"     // two tools with the same name in one list; the first counts
 	NoteTooManyTools      = "too_many_tools"     // the rest of a list was omitted
 )
 
-// Note is an oddity that belongs to no call.
+// Note is an irregularity that belongs to no call.
 type Note struct {
 	Server string
 	Frame  int64
 	Kind   string
 }
 
-// Calls reads the agent's frames, in order, to the end: the calls of hooks and of the runner are not
-// the agent's, and what servers listed to them it has not seen. Where frames yields an error, Calls returns it with
-// the result of the frames before it.
+// Calls reads the agent's frames, in order, to the end. It ignores the calls of hooks and of the runner, and
+// the lists that servers sent them, which the agent did not see. If frames yields an error, Calls returns the
+// error with the result of the frames before it.
 func Calls(frames iter.Seq2[evidence.Frame, error]) (Result, error) {
 	c := newCollector()
 	var last int64

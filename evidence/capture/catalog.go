@@ -10,11 +10,10 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// How much is kept of a server's lists. Beyond these bounds it is not known whether the server
-// has a tool.
+// Limits on what is kept of a server's lists. Beyond them, it is unknown whether the server has a tool.
 const (
-	maxTools  = 10_000  // by name
-	maxListed = 100_000 // entries of the lists that its conversations hold
+	maxTools  = 10_000  // tools with different names
+	maxListed = 100_000 // entries in the lists of all conversations
 )
 
 // catalog holds the tools that a server has listed so far.
@@ -22,9 +21,9 @@ type catalog struct {
 	tools         []*tool // in the order first seen
 	index         map[string]*tool
 	bytes         map[[sha256.Size]byte]*version // the tools' latest versions, by their bytes
-	conversations map[string]*conversation       // by name; "" is all conversations without a session
+	conversations map[string]*conversation       // by name; "" stands for all conversations without a session
 	whole         int64                          // frame that requested the last complete list; 0 if there is none
-	blind         int64                          // last frame after which there may be tools that no list has
+	blind         int64                          // last frame after which the server may have tools that no list contains
 	listed        int
 	changes       changes
 	schemas       schema.Checker
@@ -35,19 +34,19 @@ type tool struct {
 	*version
 	first, last int64 // frames that listed it
 	hint        *bool // readOnlyHint of the first list that the agent received
-	removed     int64 // frame that ended a list without it; 0 if there is none
+	removed     int64 // frame that completed a list without it; 0 if there is none
 	hidden      bool
-	born        int64                      // frame of the request for the list that had it first
+	born        int64                      // frame that requested the first list with it
 	twins       map[[sha256.Size]byte]bool // other entries of the same name in one list
 }
 
-// current reports whether the agent may know a tool, which was not removed.
+// current reports whether the agent may know the tool and the tool was not removed.
 func (t *tool) current() bool { return t != nil && !t.hidden && t.removed == 0 }
 
 // conversation holds the tools that were listed in one conversation.
 type conversation struct {
 	whole *listing // the last complete list
-	fresh *listing // a newer list, as far as it has come
+	fresh *listing // the pages received so far of a newer list
 }
 
 // listing is a list of tools, page by page.
@@ -80,9 +79,8 @@ func (c *collector) conversationOf(f evidence.Frame) string {
 	return ""
 }
 
-// kept reads a message that the agent did not receive: a list before tools were removed, or
-// a response after the client disconnected. The request ends with the response that the
-// agent receives later.
+// kept reads a message that did not reach the agent: a list before tools were removed from it, or a response
+// after the client disconnected. The request ends with the response that the agent receives later.
 func (c *collector) kept(f evidence.Frame, m jsonrpc.Message) {
 	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
 	waiting := c.open[id]
@@ -100,7 +98,7 @@ func (c *collector) kept(f evidence.Frame, m jsonrpc.Message) {
 	}
 }
 
-// list reads a page of a list that the agent got.
+// list reads a page of a list that the agent received.
 func (c *collector) list(f evidence.Frame, r *request, result json.RawMessage) {
 	if result == nil {
 		return // an error lists nothing
@@ -133,7 +131,7 @@ func (c *collector) list(f evidence.Frame, r *request, result json.RawMessage) {
 	}
 }
 
-// listing returns the list that a page belongs to. A request without a cursor begins a list.
+// listing returns the list that a page belongs to. A request without a cursor starts a new list.
 func (k *catalog) listing(name string, r *request) *listing {
 	t := k.conversations[name]
 	if t == nil {
@@ -150,14 +148,14 @@ func (k *catalog) listing(name string, r *request) *listing {
 	return t.fresh
 }
 
-// drop frees the room of a list that is not needed any more.
+// drop removes a list that is no longer needed from the count of listed tools.
 func (k *catalog) drop(l *listing) {
 	if l != nil {
 		k.listed -= len(l.tools)
 	}
 }
 
-// show adds v, which the agent received. It returns false if a limit is reached.
+// show adds v, which the agent received. It returns false if a limit was reached.
 func (k *catalog) show(f evidence.Frame, l *listing, v *version) bool {
 	name := v.name()
 	t := k.index[name]
@@ -190,8 +188,8 @@ func (k *catalog) show(f evidence.Frame, l *listing, v *version) bool {
 	return true
 }
 
-// showTwin adds a second entry of one name to a list, in which the first counts. If the two
-// differ, that is a change, unless they differed from the beginning.
+// showTwin adds another entry with the same name to a list; the first one counts. If the two differ, it
+// records a change, unless they already differed in the first list.
 func (k *catalog) showTwin(f evidence.Frame, l *listing, t *tool, v *version) {
 	if v.sum == t.sum || t.twins[v.sum] || len(t.twins) == maxTwins {
 		return
@@ -205,11 +203,11 @@ func (k *catalog) showTwin(f evidence.Frame, l *listing, t *tool, v *version) {
 	}
 }
 
-// maxTwins is how many entries of one name are kept apart.
+// maxTwins is the maximum number of different entries with the same name that are remembered.
 const maxTwins = 16
 
-// hide adds a tool that may be hidden from the agent. It returns false if a limit is
-// reached. It does not change a tool that the agent has received.
+// hide adds a tool that may be hidden from the agent. It returns false if a limit was reached. It does not
+// change a tool that the agent has received.
 func (k *catalog) hide(f evidence.Frame, v *version) bool {
 	t := k.index[v.name()]
 	switch {
@@ -241,7 +239,7 @@ func (k *catalog) update(f evidence.Frame, t *tool, v *version) {
 	t.version = v
 }
 
-// end makes l, which is complete, the list of its conversation.
+// end makes the complete list l the current list of its conversation.
 func (k *catalog) end(f evidence.Frame, name string, l *listing) {
 	t := k.conversations[name]
 	k.drop(t.whole)
@@ -260,9 +258,8 @@ func (k *catalog) end(f evidence.Frame, name string, l *listing) {
 	}
 }
 
-// find returns the last version of a tool in a conversation, or otherwise in any other. If
-// there is none, known reports whether a complete list lacks the tool and nothing has
-// changed since.
+// find returns the last version of a tool in a conversation, or else in any other. If there is none, known
+// reports whether a complete list lacks the tool and nothing can have changed since.
 func (k *catalog) find(in, name string, blind int64) (v *version, known bool) {
 	t := k.conversations[in]
 	if t == nil {
@@ -286,7 +283,7 @@ func (k *catalog) find(in, name string, blind int64) (v *version, known bool) {
 	return nil, k.whole > blind
 }
 
-// record returns what the server listed, with its tools in their last state.
+// record returns the server's catalog, with the last version of each tool.
 func (k *catalog) record(server string) evidence.Catalog {
 	tools := []evidence.Tool{}
 	for _, t := range k.tools {

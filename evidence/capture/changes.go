@@ -11,11 +11,11 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// maxChanges is how many changes of each kind are kept of a server, so that none can crowd out
-// another.
+// maxChanges is the maximum number of changes of each kind that are kept for a server. A separate limit keeps
+// one kind from crowding out another.
 const maxChanges = 1000
 
-// changes are those of one server's tools.
+// changes are the changes of one server's tools.
 type changes struct {
 	kept  []evidence.Change
 	count map[evidence.ChangeKind]int // including those that are not kept
@@ -32,8 +32,8 @@ func (cs *changes) add(f evidence.Frame, tool string, what evidence.ChangeKind, 
 	cs.kept = append(cs.kept, evidence.Change{Server: f.Server, Tool: tool, What: what, Frame: f.Seq, Before: before, After: after})
 }
 
-// compare adds the differences between two versions of a tool. JSON is compared by value: an
-// entry that is only written differently has not changed.
+// compare adds the differences between two versions of a tool. It compares JSON by value, so a mere change of
+// formatting is no difference.
 func (cs *changes) compare(f evidence.Frame, before, after *version) {
 	if !defence.ComparedTools || before.tool.Digest == after.tool.Digest {
 		return
@@ -57,14 +57,13 @@ func (cs *changes) compare(f evidence.Frame, before, after *version) {
 	}
 }
 
-// reads reports whether a tool is listed as one that only reads.
+// reads reports whether a tool is listed as read-only.
 func reads(v *version) bool { return v.readOnly != nil && *v.readOnly }
 
-// maxDiffering is how many bytes of each side of a change are kept.
+// maxDiffering is the maximum number of bytes kept of each side of a change.
 const maxDiffering = 400
 
-// hashOf returns the hash of a server's tools without those that it removed; see
-// [evidence.Catalog].
+// hashOf returns the hash of a server's tools, except removed ones; see [evidence.Catalog].
 func hashOf(tools []evidence.Tool) string {
 	there := slices.DeleteFunc(slices.Clone(tools), func(t evidence.Tool) bool { return t.Removed > 0 })
 	slices.SortFunc(there, func(a, b evidence.Tool) int { return strings.Compare(a.Name, b.Name) })

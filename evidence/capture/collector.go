@@ -18,10 +18,10 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// connID is one client's conversation with one server.
+// connID identifies one client's conversation with one server.
 type connID struct{ server, conn string }
 
-// requestID identifies a client's request. Requests of servers have ids of their own.
+// requestID identifies a client's request. Servers' requests have IDs of their own.
 type requestID struct {
 	connID
 	key string
@@ -33,26 +33,26 @@ type request struct {
 	list   bool   // it is a tools/list
 	cursor string // requested page; empty for the first
 	frame  int64
-	again  string // note for another response; empty before the first
-	late   bool   // the server answered when the client had left
+	again  string // kind of note for another response; empty before the first
+	late   bool   // the server answered after the client had disconnected
 }
 
 func (r *request) isAbandoned() bool {
 	return r.call != nil && r.call.Outcome == evidence.OutcomeAbandoned
 }
 
-// collector holds the state while frames are read.
+// collector holds the state of reading frames.
 type collector struct {
 	calls   []*call
 	reads   []*call
 	asked   []ServerRequest
 	first   map[likeness]int         // number of the first of the calls that are alike
 	open    map[requestID][]*request // unanswered, oldest first
-	closed  map[requestID]*request   // last one that got its end
+	closed  map[requestID]*request   // the last one that ended
 	rounds  map[round][]*call        // calls that wait for the client's input
-	session map[connID]bool          // opened by initialize: no rounds there
+	session map[connID]bool          // conversations opened by initialize, which have no rounds
 	tools   map[string]*catalog
-	blind   int64 // last frame that is missing, which may have been a list of any server
+	blind   int64 // last missing frame, which may have been a list from any server
 	gaps    []Gap
 	notes   []Note
 }
@@ -82,7 +82,7 @@ func (c *collector) note(f evidence.Frame, kind string) {
 func (c *collector) frame(f evidence.Frame) {
 	fromServer := f.Dir == evidence.ToClient
 	switch {
-	case f.RedactedEnvelope && fromServer: // a call does not come from a server, and an answer without its id is none
+	case f.RedactedEnvelope && fromServer: // servers make no calls, and an answer without its ID matches nothing
 		c.noise(f, NoteRedacted)
 	case f.RedactedEnvelope:
 		c.gap(f, fmt.Sprintf("waza removed %s from its id, its method or its tool's name", secret.Describe(envelopeNames(f))))
@@ -101,7 +101,8 @@ func (c *collector) frame(f evidence.Frame) {
 	}
 }
 
-// sent reads a message of the agent. What cannot be read is a gap, since it may be a call.
+// sent reads a message of the agent. A message that cannot be read is recorded as a gap, since it may be a
+// call.
 func (c *collector) sent(f evidence.Frame) {
 	if tooMany(f) {
 		c.gap(f, fmt.Sprintf("it has more than %d values", jsontext.MaxValues))
@@ -125,8 +126,8 @@ func (c *collector) sent(f evidence.Frame) {
 	}
 }
 
-// heard reads a message of a server. What cannot be read is no gap: it is not a call, and no
-// client takes it for an answer. A call that it should have answered has no reply.
+// heard reads a message of a server. A message that cannot be read is no gap, since it is not a call and no
+// client accepts it as an answer: the call that it should have answered has no reply.
 func (c *collector) heard(f evidence.Frame) {
 	if tooMany(f) {
 		c.noise(f, NoteJunk)
@@ -145,21 +146,20 @@ func (c *collector) heard(f evidence.Frame) {
 	}
 }
 
-// noise notes a message of a server that has no certain meaning. A client may have read it as
-// a list.
+// noise notes a message of a server whose meaning is uncertain. A client may have read it as a list.
 func (c *collector) noise(f evidence.Frame, kind string) {
 	c.catalog(f).blind = f.Seq
 	c.note(f, kind)
 }
 
-// envelopeNames returns the names of the secrets in a message's id, method or tool. Frames of older runs
-// have none.
+// envelopeNames returns the names of the secrets in a message's id, method or tool. It returns none for
+// frames of older runs, which have no spans.
 func envelopeNames(f evidence.Frame) []string {
 	all := secret.Within(f.Raw, f.Spans)
 	return slices.Concat(marked(all, "id"), marked(all, "method"), secret.Within(f.Raw, f.Spans, "params")["name"])
 }
 
-// tooMany reports whether a message has too many values to be read.
+// tooMany reports whether a message has too many values to be parsed.
 func tooMany(f evidence.Frame) bool {
 	return defence.FewValues && jsontext.MoreThan(jsontext.MaxValues, f.Raw)
 }
@@ -177,16 +177,16 @@ func (c *collector) message(f evidence.Frame, m jsonrpc.Message) {
 		c.broken(f)
 	case (!toServer || !defence.OwnAnswers) && !asks:
 		c.answer(f, m)
-	case !toServer && m.Method == "notifications/tools/list_changed" && f.Synthetic != "": // the list has not changed
+	case !toServer && m.Method == "notifications/tools/list_changed" && f.Synthetic != "": // sent by the proxy: the server's list has not changed
 	case !toServer && m.Method == "notifications/tools/list_changed":
 		c.catalog(f).blind = f.Seq
 	case !toServer && m.IsRequest():
 		c.serverRequest(f, m)
 	}
-	// All else is ignored: a server's other notifications, and the answers to its requests.
+	// Ignore everything else: a server's other notifications, and the answers to its requests.
 }
 
-// serverRequest keeps a request of a server to its client.
+// serverRequest records a request of a server to its client.
 func (c *collector) serverRequest(f evidence.Frame, m jsonrpc.Message) {
 	if kind := input.KindOf(m.Method); kind != "" {
 		c.asked = append(c.asked, ServerRequest{Kind: kind, Server: f.Server, Frame: f.Seq})
@@ -206,7 +206,7 @@ func (c *collector) request(f evidence.Frame, m jsonrpc.Message) {
 		}
 		r.call = c.call(f, m)
 	case "tools/list":
-		params, _ := members(m.Params) // a list without parameters begins at its first page
+		params, _ := members(m.Params) // without params, the list begins at its first page
 		r.cursor = jsontext.Text(params["cursor"])
 	case methodReadResource, methodGetPrompt:
 		if m.ID.Key != "" {
@@ -271,9 +271,9 @@ func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
 
 var errOtherType = errors.New("its id is of another type than the request's")
 
-// unnamed keeps an error without an id for the only open call of its conversation. No client takes
-// it for an answer: it may be the response to another HTTP request, such as a GET. But it tells why
-// a call gets no answer, if it gets none.
+// unnamed keeps an error without an ID for the only open call of its conversation. No client accepts it as an
+// answer, since it may be the response to another HTTP request, such as a GET. But if the call gets no
+// answer, it explains why.
 func (c *collector) unnamed(f evidence.Frame, m jsonrpc.Message) {
 	c.note(f, NoteOrphanResponse)
 	var only *request
@@ -292,8 +292,8 @@ func (c *collector) unnamed(f evidence.Frame, m jsonrpc.Message) {
 	}
 }
 
-// regained returns last, the latest request with an ID, if its client disconnected and has
-// now come back for the response f. Otherwise it returns nil.
+// regained returns last, the latest request with an ID, if its client had disconnected and has now
+// reconnected to receive the response f. Otherwise it returns nil.
 func (c *collector) regained(f evidence.Frame, last *request) *request {
 	if last == nil || !last.isAbandoned() || f.Synthetic != "" || last.late && f.Side != evidence.SideAgent {
 		return nil
@@ -310,7 +310,7 @@ func (c *collector) lateResponse(f evidence.Frame, last *request) {
 	}
 }
 
-// orphanResponse notes a response that no request waited for. It changes no call.
+// orphanResponse notes a response for which no request was open. It changes no call.
 func (c *collector) orphanResponse(f evidence.Frame, last *request) {
 	switch {
 	case last == nil:
@@ -320,7 +320,7 @@ func (c *collector) orphanResponse(f evidence.Frame, last *request) {
 	}
 }
 
-// cancel ends a request that the client cancelled or left, or that the proxy gave up.
+// cancel ends a request that the client cancelled or abandoned, or that timed out in the proxy.
 func (c *collector) cancel(f evidence.Frame, m jsonrpc.Message) {
 	params, ok := members(m.Params)
 	if !ok {
@@ -334,7 +334,7 @@ func (c *collector) cancel(f evidence.Frame, m jsonrpc.Message) {
 	}
 	id := requestID{connID{f.Server, f.Conn}, cancelled.Key}
 	if open := c.open[id]; f.Synthetic == evidence.SyntheticAbandoned && len(open) > 0 && open[0].call == nil {
-		return // the client may come back for the answer
+		return // the client may reconnect to get the answer
 	}
 	r := c.close(id, NoteLateResponse)
 	if r != nil && r.call != nil {
@@ -368,8 +368,8 @@ func (c *collector) broken(f evidence.Frame) {
 	}
 }
 
-// close removes and returns the oldest open request with that id, or nil. A further answer to it
-// gets the note again.
+// close removes and returns the oldest open request with an ID, or nil. Another answer to the request gets
+// the note again.
 func (c *collector) close(id requestID, again string) *request {
 	queue := c.open[id]
 	if len(queue) == 0 {
@@ -384,7 +384,7 @@ func (c *collector) close(id requestID, again string) *request {
 	return r
 }
 
-// noteOn adds a note to the call of r, or to the trial where r has none.
+// noteOn adds a note to the call of r, or to the trial if r has no call.
 func (c *collector) noteOn(f evidence.Frame, r *request, kind string) {
 	if r.call == nil {
 		c.note(f, kind)
@@ -432,7 +432,7 @@ type version struct {
 	tool     evidence.Tool // without information from other frames
 	sum      [sha256.Size]byte
 	readOnly *bool
-	redacted bool // a part of the message was redacted
+	redacted bool // a secret in the message was redacted
 }
 
 func (v *version) name() string { return v.tool.Name }
@@ -445,7 +445,7 @@ type page struct {
 	ok    bool
 }
 
-// page reads a tools/list result. One that cannot be read gets a note.
+// page reads a tools/list result. It adds a note if the result cannot be parsed.
 func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 	var p page
 	fields, ok := members(result)
@@ -456,7 +456,7 @@ func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 	p.ok = true
 	p.next = jsontext.Text(fields["nextCursor"])
 	switch cursor := string(fields["nextCursor"]); {
-	case cursor == "", cursor == "null", cursor == `""`: // clients take all three for the end
+	case cursor == "", cursor == "null", cursor == `""`: // clients treat all three as the end
 		p.last = true
 	case p.next == "":
 		c.note(f, NoteMalformed)

@@ -13,7 +13,7 @@ import (
 
 // content is the content of a tool result.
 type content struct {
-	blocks     json.RawMessage // of content, as they came
+	blocks     json.RawMessage // the member content, unchanged
 	structured json.RawMessage
 	text       string // of the text blocks, joined by newlines
 	textAlone  bool   // all blocks are text
@@ -49,10 +49,10 @@ func blockText(raw json.RawMessage) (joined string, alone bool) {
 	return strings.Join(texts, "\n"), alone
 }
 
-// sameResult reports whether the transcript has the result of a call as it was. A transcript
-// without a result is right, and results with other blocks than text are written in too many ways
-// to compare. An agent may write the whole result, its content, the structured content or the
-// text, as JSON or as a string of JSON, with other lines before and after it, and shortened.
+// sameResult reports whether the transcript reports the result of a call as it was. A transcript without a
+// result counts as correct. So does a result with blocks other than text, which agents write in too many ways
+// to compare. An agent may write the whole result, its content, the structured content or the text, as JSON
+// or as a JSON string, with other lines before and after it, and shortened.
 func sameResult(reported, result json.RawMessage) bool {
 	c := readContent(result)
 	if len(reported) == 0 || isNull(reported) || c.text == "" || !c.textAlone {
@@ -81,8 +81,8 @@ func unpacked(raw json.RawMessage) json.RawMessage {
 	return inner
 }
 
-// reportedText returns the text of a result in a transcript: a string; the text of blocks, alone
-// or under content; or every string in it.
+// reportedText returns the text of a result in a transcript: a string; the text of blocks, at the top level
+// or under content; or all strings in the result.
 func reportedText(reported json.RawMessage) string {
 	var v any
 	if jsontext.Unmarshal(reported, &v) != nil {
@@ -116,8 +116,8 @@ func texts(v any) []string {
 	return nil
 }
 
-// holdsLines reports whether all lines of a text are together in another. White space at their
-// ends and empty lines do not count.
+// holdsLines reports whether said contains all lines of was in a row. It ignores empty lines and white space
+// at the ends of lines.
 func holdsLines(said, was string) bool {
 	return strings.Contains("\n"+lines(said)+"\n", "\n"+lines(was)+"\n")
 }
@@ -132,19 +132,19 @@ func lines(s string) string {
 	return strings.Join(kept, "\n")
 }
 
-// minPrefix is how many bytes the beginning of a result must have to be taken for the shortened
-// result without a mark that says so.
+// minPrefix is the minimum size, in bytes, of a prefix of a result that counts as the shortened result even
+// without an omission mark.
 const minPrefix = 256
 
-// isShortened reports whether said is a shortened form of was: its beginning, a mark of the
-// omission and its end, where beginning or end may be empty; or a long beginning alone.
+// isShortened reports whether said is a shortened form of was: its beginning, an omission mark and its end,
+// of which beginning or end may be empty; or a long beginning alone.
 func isShortened(said, was string) bool {
 	said, was = strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(was), " ")
 	begin := text.Prefix(said, was)
 	if begin == len(said) {
 		return begin >= minPrefix
 	}
-	// The mark may begin with the characters with which the text went on.
+	// The mark may begin with the same characters as the omitted text.
 	for begin := begin; begin >= 0 && begin > text.Prefix(said, was)-4; begin-- {
 		end := commonSuffix(said[begin:], was[begin:])
 		if isMark(said[begin : len(said)-end]) {
@@ -162,9 +162,9 @@ func commonSuffix(a, b string) int {
 	return n
 }
 
-// isMark reports whether s only states that something was omitted: it begins with an
-// ellipsis or a bracket and has only words of such marks. A number counts what was omitted,
-// so it comes with a word.
+// isMark reports whether s only says that something was omitted: it begins with an ellipsis or a bracket, and
+// has only the words of such marks. It must have at least as many words as numbers, which count what was
+// omitted.
 func isMark(s string) bool {
 	s = strings.ToLower(strings.TrimSpace(s))
 	said := strings.HasPrefix(s, "…") || strings.HasPrefix(s, "...")
@@ -198,13 +198,13 @@ func fillers() []string {
 	}
 }
 
-// Text joins the text of an MCP tool result's content. It is empty where there is none, or where
-// the result is not what the protocol says.
+// Text returns the joined text of an MCP tool result's content. It returns "" if there is none or the result
+// is invalid.
 func Text(result json.RawMessage) string {
 	return readContent(result).text
 }
 
-// BlockText does the same for only a result's content, a list of blocks.
+// BlockText is like [Text] for the content of a result: a list of blocks.
 func BlockText(content json.RawMessage) string {
 	text, _ := blockText(content)
 	return text

@@ -2,29 +2,29 @@ package capture
 
 import "github.com/waza-isolate/waza/evidence"
 
-// matching is a maximum matching in progress, of uses with names that may be those of several
-// tools. Which use has which call matters less than how many have one, so pairs have no
-// weights, and calls are in groups: a hostile transcript may have many uses that fit many calls.
+// matching is a maximum matching in progress, of uses whose names may refer to several tools. It matters more
+// how many uses have a call than which call they have, so pairs have no weights. Calls are in groups, since a
+// hostile transcript may have many uses that fit many calls.
 type matching struct {
 	*Pairing
 	calls  map[evidence.ToolRef]*group
-	same   map[withInput]*group // those that have these arguments too
+	same   map[withInput]*group // calls of the tool with these arguments
 	named  map[string][]*group  // of calls, by reported name
-	open   [][2][]*group        // by use, once it is added: its choices
-	holder []int                // by call: its use, or none; a call that has one keeps having one
-	state  []callState          // by call
-	seen   []int                // calls that this search has visited
-	search int                  // number of this search
-	failed int                  // searches that found nothing
-	looks  int                  // at calls, in all searches
+	open   [][2][]*group        // choices of each use, set when it is added
+	holder []int                // use of each call, or none; a call that has a use always keeps one
+	state  []callState          // state of each call
+	seen   []int                // calls that the current search has visited
+	search int                  // number of the current search
+	failed int                  // number of searches without a result
+	looks  int                  // number of calls looked at, in all searches
 }
 
 type callState byte
 
 const (
 	unseen callState = iota
-	seen             // by this search
-	spent            // by a search that found nothing: no later one will find anything there
+	seen             // by the current search
+	spent            // by a search without a result: later searches cannot succeed there either
 )
 
 // withInput is a tool with the canonical form of arguments.
@@ -33,12 +33,12 @@ type withInput struct {
 	input string
 }
 
-// group is calls of which a use may be any.
+// group is a set of calls, each of which may be that of a use.
 type group struct {
-	free   []int // begins with calls that may have a use; all that have none are in it
-	calls  []int // all that are not spent, and some that are spent since failed was that number
+	free   []int // all calls without a use, perhaps after some that have one
+	calls  []int // all calls that are not spent, perhaps with some spent since failed was updated
 	failed int
-	rest   []int // all of calls that the search has not seen, and some that it has
+	rest   []int // all of calls that the current search has not seen, perhaps with some that it has
 	search int
 }
 
@@ -69,7 +69,7 @@ func put[K comparable](groups map[K]*group, key K, call int) {
 	g.free, g.calls = append(g.free, call), append(g.calls, call)
 }
 
-// add finds a call for a use, if there is one.
+// add pairs a use with a call, if possible.
 func (m *matching) add(use int) {
 	m.open[use] = m.choices(m.reported[use])
 	m.search++
@@ -84,7 +84,7 @@ func (m *matching) add(use int) {
 	m.seen = m.seen[:0]
 }
 
-// augment finds a call for a use, if need be by giving other uses another call.
+// augment finds a call for a use; if necessary, it gives other uses another call.
 func (m *matching) augment(use int) bool {
 	for _, groups := range m.open[use] {
 		for _, g := range groups {
@@ -118,7 +118,7 @@ func (m *matching) firstFree(g *group) int {
 	return none
 }
 
-// firstUnseen returns the first call of g that this search has not seen, and marks it as seen.
+// firstUnseen returns the first call of g that the current search has not seen, and marks it as seen.
 func (m *matching) firstUnseen(g *group) int {
 	if g.search != m.search {
 		if g.failed != m.failed {
@@ -140,8 +140,8 @@ func (m *matching) firstUnseen(g *group) int {
 	return none
 }
 
-// choices returns the calls that a use may be: those with its arguments, and then any. A bare name
-// may be no call at all, so it gets none with other arguments.
+// choices returns the calls that a use may refer to: first those with its arguments, then any. A bare name
+// may refer to a builtin tool, so it gets only calls with its arguments.
 func (m *matching) choices(t reportedUse) (groups [2][]*group) {
 	if t.form != "" {
 		for _, ref := range t.means.Tools {

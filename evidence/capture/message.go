@@ -23,12 +23,12 @@ func members(raw []byte) (map[string]json.RawMessage, bool) {
 	return fields, true
 }
 
-// folded returns a key that careless servers take for a known one, and that one. It is empty where
-// there is none. What a message with such a key makes servers do is not known.
+// folded returns a key that lenient servers may read as a known key, and the known key. It returns empty
+// strings if there is none. It is unknown what servers do with a message that has such a key.
 func folded(fields map[string]json.RawMessage, known ...string) (key, as string) {
 	for candidate := range fields {
 		if as != "" && candidate > key || slices.Contains(known, candidate) {
-			continue // of several the first in order is named
+			continue // if there are several, return the first in alphabetical order
 		}
 		folded := jsontext.FoldKey(candidate)
 		if i := slices.IndexFunc(known, func(k string) bool { return jsontext.FoldKey(k) == folded }); i >= 0 {

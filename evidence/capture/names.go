@@ -17,24 +17,24 @@ type NameKind string
 // Kinds of names.
 const (
 	NameTool      NameKind = "tool"      // one tool of one server
-	NameBuiltin   NameKind = "builtin"   // of no server
-	NameUnknown   NameKind = "unknown"   // a server's name, or nearly so, and none of its tools
-	NameAmbiguous NameKind = "ambiguous" // more than one tool
+	NameBuiltin   NameKind = "builtin"   // no server's tool
+	NameUnknown   NameKind = "unknown"   // a server's name or almost one, but none of its tools
+	NameAmbiguous NameKind = "ambiguous" // may be any of several tools
 )
 
 // Resolution is the meaning of a name.
 type Resolution struct {
 	Kind NameKind
-	// Tools are the tools that the name may refer to, sorted. There are several if it is
-	// ambiguous. For an unknown name they are its parts after the names of servers, or none
-	// if it differs from a tool's name only in case.
+	// Tools are the tools that the name may refer to, sorted. An ambiguous name has several. For an unknown
+	// name, they are the parts after servers' names; there are none if the name differs from a tool's only in
+	// case.
 	Tools []evidence.ToolRef
 	// Bare reports that the name does not include a server. The agent may have a builtin
 	// tool with that name.
 	Bare bool
 }
 
-// claims reports whether the name is that of a server's tool.
+// claims reports whether the name refers to a server's tool.
 func (r Resolution) claims() bool { return len(r.Tools) > 0 }
 
 // Resolve returns the meaning of the names that agents use for tools, in the order of
@@ -81,10 +81,10 @@ func Resolve(catalogs map[string][]string, names ...string) []Resolution {
 	return all
 }
 
-// reading collects the tools that a name fits.
+// reading collects the tools that a name may refer to.
 type reading struct {
 	tools    map[evidence.ToolRef]bool
-	prefixed bool // one of them with its server
+	prefixed bool // a tool was written with its server
 }
 
 func (r *reading) add(ref evidence.ToolRef, bare bool) {
@@ -107,8 +107,8 @@ func (r *reading) resolution() Resolution {
 	return found
 }
 
-// unlisted returns the meaning of a name that matches no tool. cased says that it differs
-// from one only in case.
+// unlisted returns the meaning of a name that matches no tool. cased means that it differs from a tool's name
+// only in case.
 func unlisted(prefixes map[string][]string, name string, cased bool) Resolution {
 	found := map[evidence.ToolRef]bool{}
 	for server, all := range prefixes {
@@ -124,8 +124,8 @@ func unlisted(prefixes map[string][]string, name string, cased bool) Resolution 
 	return Resolution{Kind: NameUnknown, Tools: sorted(maps.Keys(found))}
 }
 
-// prefixesOf returns the prefixes that mark a name as one of a server. A single underscore
-// is not one: web_search need not be a tool of a server web.
+// prefixesOf returns the prefixes that mark a name as that of a server's tool. A single underscore is none:
+// web_search need not be a tool of a server web.
 func prefixesOf(catalogs map[string][]string) map[string][]string {
 	prefixes := map[string][]string{}
 	for server := range catalogs {
@@ -136,14 +136,14 @@ func prefixesOf(catalogs map[string][]string) map[string][]string {
 	return prefixes
 }
 
-// shapes returns the ways in which clients join the name of a server and that of a tool.
+// shapes returns the ways in which clients join the names of a server and a tool.
 func shapes() []shape {
 	return []shape{{"mcp__", "__"}, {"mcp_", "_"}, {"", "__"}, {"", "_"}, {"", "-"}, {"", "."}, {"", "/"}}
 }
 
 type shape struct{ before, between string }
 
-// written yields every way of writing a tool, and whether that is its bare name.
+// written yields every spelling of a tool, and whether the spelling is a bare name.
 func written(servers, tools []string) iter.Seq2[string, bool] {
 	shapes := shapes()
 	return func(yield func(string, bool) bool) {

@@ -23,7 +23,7 @@ func (p *Pairing) Narration() evidence.Narration {
 		claim := p.claim(i)
 		switch {
 		case claim.Call == 0 && t.means.Bare && p.namesServers:
-			continue // a tool of the agent's own
+			continue // one of the agent's own tools
 		case claim.Call == 0 && t.means.Bare && !p.namesTools:
 			n.Ambiguous = append(n.Ambiguous, claim)
 		case claim.Call == 0:
@@ -66,8 +66,9 @@ func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference
 	return found
 }
 
-// disturbed reports whether the agent may not have read the answer to a call because of a fault that waza made of another
-// call: a client that gets no answer, or a wrong one, may end the session with all calls that are under way.
+// disturbed reports whether the agent may not have read the answer to a call because waza injected a fault
+// into another call: a client that gets no answer, or an invalid one, may end the session with all pending
+// calls.
 func (p *Pairing) disturbed(call evidence.Call) bool {
 	return slices.ContainsFunc(p.calls, func(other evidence.Call) bool {
 		return other.Fault != "" && other.Outcome.Unanswered() && other.Seq != call.Seq &&
@@ -90,20 +91,21 @@ func compact(raw json.RawMessage) string {
 }
 
 const (
-	// maxExcerpt is how many bytes of two texts that differ are kept, and beforeParting how many
-	// of these come before the first difference.
+	// maxExcerpt is the maximum size, in bytes, of excerpts of two texts that differ; beforeParting is the
+	// size of the part before the first difference.
 	maxExcerpt    = 160
 	beforeParting = 40
 )
 
-// parting cuts two texts to most bytes each. Where one is longer, they begin before bytes before
-// the first difference.
+// parting cuts two texts to at most most bytes each. If one is longer, both excerpts begin before bytes
+// before the first difference.
 func parting(a, b string, most, before int) (string, string) {
 	from := text.Fork(a, b, most, before)
 	return excerpt(a, from, most), excerpt(b, from, most)
 }
 
-// excerpt returns at most most bytes of a text from a byte on, with a mark at each end that was cut.
+// excerpt returns at most most bytes of a text, starting at offset from, with a mark at each end that was
+// cut.
 func excerpt(s string, from, most int) string {
 	from = min(from, len(s))
 	mark := ""
@@ -113,7 +115,7 @@ func excerpt(s string, from, most int) string {
 	return mark + text.Shorten(strings.ToValidUTF8(s[from:min(len(s), from+most+utf8.UTFMax)], ""), most)
 }
 
-// maxNamed is how many claims or calls a sentence names.
+// maxNamed is the maximum number of claims or calls named in a sentence.
 const maxNamed = 5
 
 // Describe describes the differences between n and the trial's calls, with one sentence for
@@ -168,7 +170,7 @@ func differenceText(d evidence.Difference) string {
 	return fmt.Sprintf("%s of call %d (%s): says %s, was %s", d.In, d.Call, excerpt(d.Name, 0, maxExcerpt), d.Claimed, d.Actual)
 }
 
-// maxBrief is how many bytes of arguments a sentence shows.
+// maxBrief is the maximum number of bytes of arguments in a sentence.
 const maxBrief = 100
 
 func brief(arguments json.RawMessage) string {

@@ -10,20 +10,20 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Pairing matches the tool uses that an agent reports with the calls that were captured. Both
-// are lists of the same calls; package grading/match compares calls with expected ones. Pairing
-// maximizes the number of pairs, then of pairs with equal arguments, then with equal outcomes and
-// results; remaining candidates are paired in order. So the result does not depend on the order
-// in which a transcript lists parallel calls.
+// Pairing matches the tool uses that an agent reports with the captured calls. Both list the same calls,
+// whereas package grading/match compares calls with expected ones. Pairing maximizes the number of pairs,
+// then of pairs with equal arguments, then of pairs with equal outcomes and equal results. It pairs the
+// remaining candidates in order. So the result does not depend on the order in which a transcript lists
+// parallel calls.
 type Pairing struct {
 	tools    map[string][]string
 	reported []reportedUse
 	calls    []evidence.Call
-	call     []int // by reported use: index of its call, or none
+	call     []int // index of the call of each reported use, or none
 	taken    []bool
-	err      error // of reading a result
+	err      error // error from reading a result
 
-	input []string // canonical arguments by call; empty without a transcript
+	input []string // canonical arguments of each call; empty without a transcript
 	// namesServers reports that names in the transcript include those of servers, so that a
 	// bare name is a builtin tool. namesTools reports that none do and that bare names are
 	// captured calls, so that a bare name is a server's tool.
@@ -32,8 +32,7 @@ type Pairing struct {
 
 const none = -1
 
-// Pair compares the uses of tools in a transcript with the calls that were captured.
-// tools is as of [Tools].
+// Pair matches the uses of tools in a transcript with the captured calls. tools is as returned by [Tools].
 func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) *Pairing {
 	reported := reportedUses(tools, transcript)
 	p := &Pairing{tools: tools, reported: reported, calls: calls, taken: make([]bool, len(calls))}
@@ -73,7 +72,7 @@ func (p *Pairing) exact() {
 	p.remaining(func(t reportedUse) bool { return !t.means.Bare })
 }
 
-// remaining pairs in order the uses that qualify and are not paired yet.
+// remaining pairs, in order, the unpaired uses that qualify.
 func (p *Pairing) remaining(qualifies func(reportedUse) bool) {
 	p.within(func(reported, calls []int) {
 		reported = only(reported, func(i int) bool { return p.call[i] == none && qualifies(p.reported[i]) })
@@ -81,7 +80,7 @@ func (p *Pairing) remaining(qualifies func(reportedUse) bool) {
 	})
 }
 
-// within calls take for each tool that is named unambiguously, with its uses and calls.
+// within calls take with the uses and the calls of each tool that uses name unambiguously.
 func (p *Pairing) within(take func(reported, calls []int)) {
 	calls := map[evidence.ToolRef][]int{}
 	for i, call := range p.calls {
@@ -99,15 +98,15 @@ func (p *Pairing) within(take func(reported, calls []int)) {
 	}
 }
 
-// level is a property in which a reported use and a call may agree: they do where both have a key
-// and the keys are equal.
+// level is a property in which a reported use and a call may agree: they agree if both have a key and the
+// keys are equal.
 type level struct {
 	reported func(*Pairing, int) (string, bool)
 	call     func(*Pairing, int) (string, bool)
 }
 
-// levels returns the properties, the coarsest first. Each divides the classes of the one before it,
-// so pairing by the finest first loses no pair of a coarser one.
+// levels returns the properties, starting with the coarsest. Each one divides the classes of the one before
+// it, so pairing by the finest one first loses no pair of a coarser one.
 func levels() []level {
 	return []level{
 		{
@@ -139,7 +138,7 @@ func outcomeKey(ok bool) string {
 	return "failed"
 }
 
-// textKey is equal for equal texts, and short for large ones.
+// textKey returns the same text for equal texts only; it is short even for long ones.
 func textKey(text string) string {
 	if len(text) <= maxExcerpt {
 		return "is " + text
@@ -148,18 +147,18 @@ func textKey(text string) string {
 	return "has " + string(sum[:])
 }
 
-// result reads the result of a call, and keeps an error for Err.
+// result reads the result of a call. It keeps an error for Err.
 func (p *Pairing) result(call int) json.RawMessage {
 	raw, err := p.calls[call].Result.Raw()
 	p.err = cmp.Or(p.err, err)
 	return raw
 }
 
-// Err returns the first error of reading a result. What was compared is then not known.
+// Err returns the first error from reading a result. The pairing is then unreliable.
 func (p *Pairing) Err() error { return p.err }
 
-// refine pairs uses and calls with the same key of the first level, and of these first those with
-// the same key of the next level too.
+// refine pairs uses and calls that have the same key of the first level. Among these, it first pairs those
+// that have the same key of the next level too.
 func (p *Pairing) refine(reported, calls []int, levels []level) {
 	if len(reported) == 0 || len(calls) == 0 {
 		return
@@ -198,13 +197,13 @@ func only(all []int, keep func(int) bool) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !keep(i) })
 }
 
-// builtin reports whether a reported use may be of a tool of the agent's own.
+// builtin reports whether a reported use may be one of the agent's own tools.
 func (p *Pairing) builtin(i int) bool {
 	means := p.reported[i].means
 	return !means.claims() || means.Bare && p.call[i] == none && !p.namesTools
 }
 
-// claim returns a reported use for the record.
+// claim returns a reported use in the form in which it is recorded.
 func (p *Pairing) claim(i int) evidence.Claim {
 	t := p.reported[i]
 	c := evidence.Claim{Number: i + 1, ID: t.id, Name: t.name, Arguments: validJSON(t.arguments), Tools: t.means.Tools}
@@ -233,8 +232,8 @@ func (p *Pairing) unreported() []int {
 	return seqs
 }
 
-// ambiguous pairs uses with ambiguous names with the remaining calls. It is a maximum
-// matching by augmenting paths.
+// ambiguous pairs uses that have ambiguous names with the remaining calls, by a maximum matching with
+// augmenting paths.
 func (p *Pairing) ambiguous() {
 	m := newMatching(p)
 	for i, t := range p.reported {

@@ -45,12 +45,12 @@ type tying struct {
 	*asked
 	calls    []evidence.Call
 	named    map[int]string
-	forms    []string // of the calls' arguments
-	carried  []*use   // the use that a call executes, by call; may be nil
-	doubtful []bool   // by call: it is not known which of several calls carries out the use
+	forms    []string // canonical arguments of each call
+	carried  []*use   // use that each call executes; may be nil
+	doubtful []bool   // for each call, whether it is unknown which of several calls executes the use
 	gaps     []Gap
 	same     map[withInput][]*use        // in order of turns
-	of       map[evidence.ToolRef][]*use // whatever the arguments
+	of       map[evidence.ToolRef][]*use // uses of a tool, with any arguments
 }
 
 func newTying(captured Result, tools map[string][]string, a *asked) *tying {
@@ -77,7 +77,7 @@ func newTying(captured Result, tools map[string][]string, a *asked) *tying {
 	return t
 }
 
-// argumentsForm returns the canonical form of a call's arguments. None are the same as an empty
+// argumentsForm returns the canonical form of a call's arguments. Missing arguments have the form of an empty
 // object.
 func argumentsForm(raw json.RawMessage) string {
 	if len(raw) == 0 || isNull(raw) {
@@ -87,7 +87,7 @@ func argumentsForm(raw json.RawMessage) string {
 	return form
 }
 
-// fitting yields the uses that a call may carry out, including those that are taken.
+// fitting yields the uses that a call may execute, including those that other calls have.
 func (t *tying) fitting(call int) iter.Seq[*use] {
 	return func(yield func(*use) bool) {
 		id := t.named[t.calls[call].Seq]
@@ -99,17 +99,17 @@ func (t *tying) fitting(call int) iter.Seq[*use] {
 	}
 }
 
-// open reports whether a call made at a time may carry out the use.
+// open reports whether a call made at the given time may execute the use.
 func (u *use) open(at time.Time) bool {
 	return !at.Before(u.from) && (u.until.IsZero() || !at.After(u.until))
 }
 
-// sooner reports whether the use's time ends before another's.
+// sooner reports whether u closes before other.
 func (u *use) sooner(other *use) bool {
 	return !u.until.IsZero() && (other.until.IsZero() || u.until.Before(other.until))
 }
 
-// pickAll gives calls their uses, first the calls with the id of a use.
+// pickAll assigns uses to calls, first to the calls that have the ID of a use.
 func (t *tying) pickAll() {
 	for _, naming := range []bool{true, false} {
 		for i, call := range t.calls {
@@ -120,8 +120,8 @@ func (t *tying) pickAll() {
 	}
 }
 
-// pick gives a call the earliest-ending of the matching uses that are free. This maximizes
-// the number of calls with a use.
+// pick assigns to a call the free matching use that closes first. This maximizes the number of calls with a
+// use.
 func (t *tying) pick(call int) {
 	var best *use
 	for u := range t.fitting(call) {
@@ -138,7 +138,7 @@ func (t *tying) give(u *use, call int) {
 	u.call, t.carried[call] = call, u
 }
 
-// rivals returns the calls whose use could equally belong to a call without one.
+// rivals returns the calls whose use could equally belong to the given call, which has none.
 func (t *tying) rivals(call int) (found []int) {
 	for u := range t.fitting(call) {
 		names := t.named[t.calls[call].Seq] != ""
@@ -149,7 +149,7 @@ func (t *tying) rivals(call int) (found []int) {
 	return found
 }
 
-// settle decides between calls if there are more of them than uses.
+// settle decides which calls keep their use if there are more calls than uses.
 func (t *tying) settle() {
 	rivals := map[int][]int{}
 	contested := map[int]bool{}
@@ -194,7 +194,7 @@ func (t *tying) decide(call int, rivals []int, trusted func(int) bool) {
 	}
 }
 
-// record records the origin of a call.
+// record sets the origin of a call.
 func (t *tying) record(i int) {
 	call, u := &t.calls[i], t.carried[i]
 	switch {
@@ -220,8 +220,8 @@ func (t *tying) unseen(server string) bool {
 	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.Server == "" || g.Server == server })
 }
 
-// mayBeChanged reports whether a use of the call's tool is left that the call may carry out with
-// other arguments. The end of the time of a use without an id is a guess, so it does not count.
+// mayBeChanged reports whether a free use of the call's tool remains that the call may execute with other
+// arguments. For a use without an ID it ignores when the use closes, which is a guess.
 func (t *tying) mayBeChanged(call int) bool {
 	at := t.calls[call].Start
 	return slices.ContainsFunc(t.of[t.calls[call].ToolRef()], func(u *use) bool {

@@ -10,30 +10,29 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Sources of a use besides "mcp:NAME".
+// Sources of a use other than "mcp:NAME".
 const (
 	SourceBuiltin = "builtin"
 	SourceSkill   = "skill"
 )
 
-// Use is one use of a tool: an MCP call as captured, or a builtin tool as in the agent's
-// transcript.
+// Use is one use of a tool: a captured MCP call, or a use of a builtin tool from the agent's transcript.
 type Use struct {
 	Source    string         // "builtin", "skill" or "mcp:NAME"
 	Call      *evidence.Call // the captured call; nil for a use that is only in the transcript
-	ID        string         // the agent's id of a builtin use
-	Reported  int            // number of the tool use in the transcript, from 1; 0 if not known
+	ID        string         // the agent's ID of a builtin use
+	Reported  int            // number of the use in the transcript, from 1; 0 if unknown
 	Tool      string
 	Arguments json.RawMessage
 	Result    evidence.Result
 	OK        bool // it succeeded
-	Failed    bool // it failed; of a builtin use neither may be known
+	Failed    bool // it failed; for a builtin use, both may be false because the outcome is unknown
 
-	Marks map[string][]string // like those of an [evidence.Call]
+	Marks map[string][]string // as in [evidence.Call]
 }
 
-// FullName returns the tool's name with its server's before it, as upstream waza writes an MCP
-// call: SERVER-TOOL. Other uses have only the tool's name.
+// FullName returns the tool's name prefixed by its server's, as upstream waza writes MCP calls: SERVER-TOOL.
+// For other uses it returns only the tool's name.
 func (u Use) FullName() string {
 	if u.Call == nil {
 		return u.Tool
@@ -46,11 +45,10 @@ func (u Use) Names() []string {
 	return slices.Compact([]string{u.Tool, u.FullName()})
 }
 
-// Uses returns the tool uses of the agent in the order in which they were made, as far as that is
-// known: captured calls in their order, with builtin tools, which are in the order of the
-// transcript, where the transcript reports them among the calls. Claims about MCP calls in the
-// transcript are ignored, since they are not evidence. A bare name of a server's tool without a
-// matching call counts as a builtin tool.
+// Uses returns the agent's tool uses, in the order in which they were made as far as that is known. Captured
+// calls keep their order. Builtin tools keep the order of the transcript, and are placed among the calls
+// where the transcript reports them. Claims about MCP calls in the transcript are ignored, since they are not
+// evidence. A bare name of a server's tool without a matching call counts as a builtin tool.
 func (p *Pairing) Uses() []Use {
 	var own, all []Use
 	for i, t := range p.reported {
@@ -79,8 +77,8 @@ func (p *Pairing) Uses() []Use {
 	return append(all, own...)
 }
 
-// about returns where in the transcript each call belongs: at its place, or if that is not known,
-// where the use is that it was paired with, but not behind a later call's place.
+// about returns the position of each call in the transcript: its place or, if that is unknown, the position
+// of the use that it was paired with, but not after the place of a later call.
 func (p *Pairing) about(places []int) []int {
 	about := make([]int, len(p.calls))
 	for i, call := range p.call {
@@ -96,8 +94,8 @@ func (p *Pairing) about(places []int) []int {
 	return about
 }
 
-// reportIntent is a tool with which Copilot announces what it is about to do. As in
-// upstream waza it does not count as a use.
+// reportIntent is a tool with which Copilot announces its next actions. As in upstream waza, it does not
+// count as a use.
 const reportIntent = "report_intent"
 
 func source(tool string) string {
@@ -150,14 +148,14 @@ type reportedUse struct {
 	id        string
 	name      string
 	arguments json.RawMessage // nil if none are reported
-	result    json.RawMessage // likewise
-	success   *bool           // likewise
+	result    json.RawMessage // nil if not reported
+	success   *bool           // nil if not reported
 	means     Resolution
-	form      string // canonical input, with its marks; empty if that is not JSON
+	form      string // canonical input, with its marks; empty if the input is not JSON
 	marks     map[string][]string
 }
 
-// reportedUses lists the tool uses of a transcript: each start, with the end that has its id.
+// reportedUses lists the tool uses of a transcript: each start, with the end that has the same ID.
 func reportedUses(catalogs map[string][]string, transcript []evidence.TranscriptEvent) []reportedUse {
 	var reported []reportedUse
 	open := map[string]int{}
@@ -203,9 +201,8 @@ func (u reportedUse) input() json.RawMessage {
 	return u.arguments
 }
 
-// Tools lists the tools that each server of a trial is known to have: those that it listed, even
-// if they were kept from the agent, and those that were called. A declared server without any is
-// there too.
+// Tools lists the known tools of each server of a trial: those that the server listed, even if they were
+// hidden from the agent, and those that were called. It includes declared servers without tools.
 func Tools(servers []string, captured Result) map[string][]string {
 	known := map[string]map[string]bool{}
 	for _, server := range servers {

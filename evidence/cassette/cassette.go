@@ -1,11 +1,10 @@
-// Package cassette answers requests from entries that were written down, in place of a server, a
-// model or a command.
+// Package cassette answers requests from recorded entries instead of a server, a model or a command.
 //
-// A [Side] has the entries of one of these, and a [Player] answers from them. A [Cassette] is a
-// directory with a file for each side, written by a person or by a program. Requests and answers
-// are JSON values: the package knows no transport, and whoever plays a side says what its values
-// mean. It makes no recordings. [Faults] choose the requests that go wrong on purpose, to what is played
-// and to what is not.
+// A [Side] holds the entries of one server, model or command, and a [Player] answers from them. A [Cassette]
+// is a directory with a file for each side, written by a person or by a program. Requests and answers are
+// JSON values: the package knows no transport, and its callers define what the values mean. It makes no
+// recordings. [Faults] selects the requests that fail on purpose, whether they are answered from a cassette
+// or not.
 package cassette
 
 import (
@@ -23,13 +22,13 @@ import (
 	"github.com/waza-isolate/waza/internal/template"
 )
 
-// Ways to find the entry for a request, each the first that has uses left.
+// Ways to find the entry for a request. Each takes the first entry with uses left.
 const (
-	ByMatch    = "match"    // of those whose kind and match hold; the default
-	InSequence = "sequence" // of those whose kind holds, whatever is asked
+	ByMatch    = "match"    // among entries whose kind and match hold; the default
+	InSequence = "sequence" // among entries whose kind holds, whatever match says
 )
 
-// Side has what one server, model or command answers.
+// Side holds the answers of one server, model or command.
 type Side struct {
 	Find    string                     `json:"find,omitempty" enum:"match sequence" jsonschema:"match (default): the first entry whose kind and match hold; sequence: the first whose kind holds"`
 	State   map[string]json.RawMessage `json:"state,omitempty" jsonschema:"first values of the state, by name"`
@@ -38,13 +37,13 @@ type Side struct {
 	state map[string]any
 }
 
-// Entry has the answer to some requests, or their answers in turn.
+// Entry holds the answer to some requests, or a list of answers for one request each.
 //
-// Its conditions are by name, on the members of a request. The side's state is its member state, and
-// what is in an object is a member too, as arguments.id: names there are never taken for matchers.
+// Its conditions are on members of a request, by name. The side's state is the member state. Members of
+// objects are members too, such as arguments.id: their names are never taken for matchers.
 //
-// With Template, the strings of its answers and of Set may have expressions on the request's members, as
-// {{ arguments.id }}; see package template.
+// With Template, strings of its answers and of Set may contain expressions over the request's members, such
+// as {{ arguments.id }}; see package template.
 type Entry struct {
 	Name  string                     `json:"name,omitempty" jsonschema:"for after of other entries"`
 	Kind  match.Matchers             `json:"kind,omitempty" jsonschema:"conditions on members of the request, which hold in either way of finding"`
@@ -60,18 +59,18 @@ type Entry struct {
 
 	Fault evidence.FaultKind `json:"fault,omitempty" enum:"tool_error error kill delay drop truncate invalid wrong_id slow late list_changed rate_limit server_error stall cut" jsonschema:"in place of answer, a fault of the requests, which other entries answer"` // see [Side.Faults]
 
-	at    string // its index and file, for messages; empty if it is in no file
+	at    string // index and file, for messages; the file is omitted if there is none
 	kind  *match.Args
 	match *match.Args
 	after int // index of an entry, or -1
 	set   map[string]any
-	// filled has the values of the answers, with a template in place of each string.
+	// filled holds the values of the answers, with a template in place of each string.
 	filled []any
-	// counted is whether uses make a difference, to this entry or to one after it.
+	// counted reports whether the number of uses matters, to this entry or to a later one.
 	counted bool
 }
 
-// members are the names that expressions may use.
+// members are the names that expressions may refer to.
 var members = []string{
 	"args", "arguments", "dir", "env", "method", "model", "params", "prompt", "result", "results", "state",
 	"system", "tool", "tools",
@@ -84,14 +83,14 @@ type Answer struct {
 	DelayMS int             `json:"delay_ms,omitempty" min:"0" max:"604800000" jsonschema:"milliseconds before it is given; default 0"`
 }
 
-// Matcher returns a matcher of a kind, such as equals, for a condition of an entry. Its value must be one
-// that can be encoded.
+// Matcher returns a condition of an entry: a matcher of a kind, such as equals. The value must be valid for
+// JSON encoding.
 func Matcher(kind string, value any) json.RawMessage {
 	data, _ := jsontext.Marshal(map[string]any{kind: value})
 	return data
 }
 
-// Compile prepares a side for [Side.Play]. It reports everything that is wrong with it.
+// Compile prepares a side for [Side.Play]. It returns an error for invalid entries.
 func (s *Side) Compile() error {
 	var errs []error
 	wrong := func(err error) {
@@ -124,7 +123,7 @@ func (s *Side) Compile() error {
 	return errors.Join(errs...)
 }
 
-// values parses JSON values by name.
+// values parses JSON values, by name.
 func values(at string, raw map[string]json.RawMessage) (map[string]any, error) {
 	all := make(map[string]any, len(raw))
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
@@ -170,7 +169,7 @@ func (e *Entry) compile(at string, names map[string]int, state map[string]json.R
 	return e.conditions(at)
 }
 
-// compileFault prepares an entry with a fault. It has no part in what a side has given.
+// compileFault prepares an entry with a fault. Such an entry gives no answer and sets no state.
 func (e *Entry) compileFault(at string) (err error) {
 	if e.Answer != nil || e.Answers != nil || e.After != "" || e.Set != nil || e.Template {
 		return fmt.Errorf("%s: an entry with a fault has kind, match and times alone", at)
@@ -190,7 +189,7 @@ func (e *Entry) conditions(at string) (err error) {
 	return err
 }
 
-// templates parses the strings of what an entry gives.
+// templates parses the strings of an entry's answers and of Set as templates.
 func (e *Entry) templates(at string) (err error) {
 	read := func(at strictyaml.Path, text string) template.Text {
 		made, wrong := template.Parse(text, members)
@@ -216,7 +215,7 @@ func (e *Entry) templates(at string) (err error) {
 	return err
 }
 
-// conditions compiles matchers. Errors begin with their place.
+// conditions compiles matchers. Errors begin with the place of the matcher.
 func conditions(at string, m match.Matchers) (*match.Args, error) {
 	args, err := m.Compile()
 	if err != nil {
@@ -226,8 +225,8 @@ func conditions(at string, m match.Matchers) (*match.Args, error) {
 	return args, nil
 }
 
-// Faults returns the faults that entries of a side ask for in place of an answer. The side is of a server
-// or of a model. Requests with such a fault are answered by its other entries.
+// Faults returns the faults of a side's entries. The side is that of a server or a model. Requests with a
+// fault get their answer from the side's other entries.
 func (s *Side) Faults(kind Kind, name string) (all []Fault) {
 	for _, e := range s.Entries {
 		if e.Fault == "" {
@@ -242,7 +241,7 @@ func (s *Side) Faults(kind Kind, name string) (all []Fault) {
 	return all
 }
 
-// cycle returns an error if entries wait for one another.
+// cycle returns an error if entries wait for each other.
 func (s *Side) cycle() error {
 	for i := range s.Entries {
 		next := s.Entries[i].after

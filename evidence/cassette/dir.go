@@ -24,16 +24,16 @@ import (
 	"github.com/waza-isolate/waza/internal/yamltext"
 )
 
-// Cassette has the sides of what a run talks to.
+// Cassette holds the sides of everything that a run talks to.
 type Cassette struct {
 	Sides map[Kind]map[string]*Side // by name
-	// Tasks has what is for one task alone, by its id. It has no tasks of its own.
+	// Tasks holds what applies to single tasks, by task ID. These cassettes have no tasks of their own.
 	Tasks map[string]*Cassette
-	// Files are the names of the files that it was read from.
+	// Files are the names of the files from which it was read.
 	Files []string
 }
 
-// Kind is what a side stands for. It is the name of the directory with such sides.
+// Kind is what a side answers for. It is also the name of the directory with such sides.
 type Kind string
 
 // All kinds of sides.
@@ -44,14 +44,14 @@ const (
 	Judges   Kind = "judges"
 )
 
-// Judge is the name of the side of the judge that a trial has.
+// Judge is the name of the side of a trial's judge.
 const Judge = "judge"
 
 // Kinds returns all kinds of sides.
 func Kinds() []Kind { return []Kind{Servers, Models, Commands, Judges} }
 
-// What the directory of a cassette holds besides directories of sides: the file head, a directory of
-// such directories for each task, and long values by their SHA-256.
+// Contents of a cassette's directory other than directories of sides: the file head, a directory with such
+// directories for each task, and long values, named by their SHA-256.
 const (
 	head  = "cassette.yaml"
 	tasks = "tasks"
@@ -59,10 +59,10 @@ const (
 	ext   = ".yaml"
 )
 
-// schemaURL is where editors find the schema of a side.
+// schemaURL is the URL from which editors fetch the schema of a side.
 const schemaURL = "https://raw.githubusercontent.com/waza-isolate/waza/main/schemas/side.schema.json"
 
-// Side returns a side as a task has it: its own entries, and then those that are for all tasks. It
+// Side returns a side as a task sees it: the task's own entries, followed by the entries for all tasks. It
 // returns nil if there are none.
 func (c *Cassette) Side(kind Kind, task, name string) (*Side, error) {
 	shared, own := c.Sides[kind][name], (*Side)(nil)
@@ -87,7 +87,7 @@ func (c *Cassette) Side(kind Kind, task, name string) (*Side, error) {
 	return both, nil
 }
 
-// Names returns the names of the sides of a kind, of all tasks.
+// Names returns the names of the sides of a kind, including those of tasks.
 func (c *Cassette) Names(kind Kind) []string {
 	all := map[string]bool{}
 	for _, one := range append(slices.Collect(maps.Values(c.Tasks)), c) {
@@ -109,11 +109,11 @@ func (c *Cassette) Add(kind Kind, name string, s *Side) {
 	c.Sides[kind][name] = s
 }
 
-// Limits of a cassette. What its files may hold besides is limited by package strictyaml.
+// Limits of a cassette. Package strictyaml limits the content of its files further.
 const (
-	maxInline = 4 << 10   // bytes of a value in the file of a side, if there is room; a longer one is a blob
+	maxInline = 4 << 10   // bytes of a value in a side's file, if there is room; a longer value becomes a blob
 	maxBlob   = 32 << 20  // bytes of a blob
-	maxTotal  = 256 << 20 // bytes of all that is read
+	maxTotal  = 256 << 20 // bytes read in total
 	maxSides  = 1000      // of a kind
 )
 
@@ -122,8 +122,8 @@ var (
 	blobName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// Read reads the cassette in a directory, whose sides can be played. It follows no link in it, and
-// refuses what belongs to no cassette.
+// Read reads the cassette in a directory; its sides can be played. It does not follow links in the directory,
+// and rejects files that are not part of a cassette.
 func Read(dir string) (*Cassette, error) {
 	root, err := files.Dir(files.Named(dir))
 	if err != nil {
@@ -142,13 +142,13 @@ func Read(dir string) (*Cassette, error) {
 // reader reads the directory of a cassette.
 type reader struct {
 	root  *os.Root
-	dir   string                     // as it was named
-	read  []string                   // names of files
+	dir   string                     // the directory, as the user wrote it
+	read  []string                   // names of the files read so far
 	left  int64                      // bytes that may still be read
-	blobs map[string]json.RawMessage // that were read, by digest
+	blobs map[string]json.RawMessage // blobs read so far, by digest
 }
 
-// whole reads a cassette with what it has for tasks.
+// whole reads a cassette with its tasks.
 func (r *reader) whole() (*Cassette, error) {
 	content, err := r.file(head, strictyaml.MaxBytes)
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *reader) whole() (*Cassette, error) {
 	return c, c.check()
 }
 
-// check returns an error if what a task has of its own does not go with what all tasks have.
+// check returns an error if a task's own sides are incompatible with those for all tasks.
 func (c *Cassette) check() error {
 	for _, task := range slices.Sorted(maps.Keys(c.Tasks)) {
 		for kind, sides := range c.Tasks[task].Sides {
@@ -196,7 +196,8 @@ func (c *Cassette) check() error {
 	return nil
 }
 
-// cassette reads the sides in the directories of one directory, which may have others besides.
+// cassette reads the directories of sides in dir. Other entries of dir are rejected unless besides names
+// them.
 func (r *reader) cassette(dir string, besides ...string) (*Cassette, error) {
 	names, err := r.names(dir)
 	if err != nil {
@@ -239,7 +240,7 @@ func (r *reader) sides(dir string) (map[string]*Side, error) {
 	return all, nil
 }
 
-// readSide reads the file of a side. It gets values by their digests from blob.
+// readSide reads a side's file. blob returns a value by its digest.
 func readSide(file string, content []byte, blob func(digest string) (json.RawMessage, error)) (*Side, error) {
 	s := &Side{}
 	if err := decode(file, content, s); err != nil {
@@ -288,7 +289,7 @@ func decode(file string, content []byte, into any) error {
 	return doc.Err()
 }
 
-// blob reads a value, whose bytes must have the digest.
+// blob reads a value and checks its digest.
 func (r *reader) blob(digest string) (json.RawMessage, error) {
 	if value, known := r.blobs[digest]; known {
 		return value, nil
@@ -311,7 +312,7 @@ func (r *reader) blob(digest string) (json.RawMessage, error) {
 	return content, nil
 }
 
-// file reads a file with no link on the way.
+// file reads a file. No element of its path may be a link.
 func (r *reader) file(name string, most int64) ([]byte, error) {
 	if err := r.plain(name); err != nil && defence.ConfinedCassettes {
 		return nil, err
@@ -337,7 +338,7 @@ func (r *reader) file(name string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// names returns the sorted names in a directory with no link on the way.
+// names returns the sorted names in a directory. No element of its path may be a link.
 func (r *reader) names(dir string) ([]string, error) {
 	if err := r.plain(dir); err != nil {
 		return nil, err
@@ -357,7 +358,7 @@ func (r *reader) names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// plain returns an error if a path leads over a link, or to something else than a file or a directory.
+// plain returns an error if a path leads through a link, or to anything but a file or a directory.
 func (r *reader) plain(name string) error {
 	if dir := path.Dir(name); dir != name && dir != "." {
 		if err := r.plain(dir); err != nil {
@@ -376,8 +377,8 @@ func (r *reader) plain(name string) error {
 	return nil
 }
 
-// Write writes a cassette to a directory, in place of one that is there. The same cassette is the same
-// bytes.
+// Write writes a cassette to a directory, and replaces a cassette that is there. Equal cassettes are written
+// as equal bytes.
 func (c *Cassette) Write(dir string) error {
 	dir = files.Named(dir)
 	content, err := c.files()
@@ -390,7 +391,7 @@ func (c *Cassette) Write(dir string) error {
 	return write(dir, content)
 }
 
-// write writes files, by their paths in a directory.
+// write writes files, by their paths relative to dir.
 func write(dir string, content map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		at := filepath.Join(dir, filepath.FromSlash(name))
@@ -401,8 +402,8 @@ func write(dir string, content map[string][]byte) error {
 	return nil
 }
 
-// AddTask adds what a cassette has for a task to the cassette in a directory, or to a new one there, as that of
-// another task alone. All else there stays as it is.
+// AddTask adds the sides that task from has in c to the cassette in a directory, as sides of task to alone.
+// It creates the cassette if there is none, and changes nothing else there.
 func (c *Cassette) AddTask(dir, from, to string) error {
 	own := &Cassette{}
 	for _, kind := range Kinds() {
@@ -440,7 +441,8 @@ func (c *Cassette) AddTask(dir, from, to string) error {
 	return write(files.Named(dir), content)
 }
 
-// makeEmpty makes a directory, or removes the cassette that is in it. It leaves anything else alone.
+// makeEmpty creates a directory, or removes the cassette in it. It returns an error if the directory holds
+// anything else.
 func makeEmpty(dir string) error {
 	if err := files.MakeDir(dir); err != nil {
 		return err
@@ -471,7 +473,7 @@ func makeEmpty(dir string) error {
 	return nil
 }
 
-// files returns the content of a cassette's files, by their paths.
+// files returns the contents of a cassette's files, by path.
 func (c *Cassette) files() (map[string][]byte, error) {
 	all := map[string][]byte{head: []byte("version: 1\n")}
 	if err := c.addFiles("", all); err != nil {
@@ -488,7 +490,7 @@ func (c *Cassette) files() (map[string][]byte, error) {
 	return all, c.check()
 }
 
-// addFiles adds the content of the files of sides and of their values.
+// addFiles adds the contents of the sides' files and of their blobs.
 func (c *Cassette) addFiles(dir string, all map[string][]byte) error {
 	for kind, sides := range c.Sides {
 		for name, side := range sides {
@@ -507,7 +509,7 @@ func (c *Cassette) addFiles(dir string, all map[string][]byte) error {
 	return nil
 }
 
-// check returns an error if an answer is not JSON, or too long to be read again.
+// check returns an error if an answer is not JSON, or is too long to be read back.
 func (s *Side) check() error {
 	for i := range s.Entries {
 		for _, a := range s.Entries[i].All() {
@@ -522,7 +524,7 @@ func (s *Side) check() error {
 	return nil
 }
 
-// addFile adds the file of a side, with fewer values in it if it is too long to be read again.
+// addFile adds the file of a side. If the file is too long to be read back, it moves more values to blobs.
 func (s *Side) addFile(name string, all map[string][]byte) (err error) {
 	for _, longest := range []int{maxInline, maxInline >> 4, 0} {
 		if all[name], err = s.file(longest, all); err != nil {
@@ -535,7 +537,7 @@ func (s *Side) addFile(name string, all map[string][]byte) (err error) {
 	return err
 }
 
-// isIn returns an error unless the file of a side is read as the side.
+// isIn returns an error unless content can be read back as the same side.
 func (s *Side) isIn(content []byte, all map[string][]byte) error {
 	back, err := readSide("the file", content, func(digest string) (json.RawMessage, error) { return all[path.Join(blobs, digest)], nil })
 	if err != nil {
@@ -549,8 +551,8 @@ func (s *Side) isIn(content []byte, all map[string][]byte) error {
 	return errors.New("YAML does not give its conditions back as they are")
 }
 
-// file returns the file of a side, which has values of up to longest bytes. It adds those of others to
-// all, as blobs.
+// file returns the file of a side, with values of up to longest bytes. It adds longer values to all, as
+// blobs.
 func (s *Side) file(longest int, all map[string][]byte) ([]byte, error) {
 	written := *s
 	written.Entries = slices.Clone(s.Entries)
@@ -580,15 +582,15 @@ func (s *Side) file(longest int, all map[string][]byte) ([]byte, error) {
 	return append([]byte("# yaml-language-server: $schema="+schemaURL+"\n"), yamltext.Block(object)...), nil
 }
 
-// keepsBytes reports whether YAML gives a value back to the byte.
+// keepsBytes reports whether a value that is written as YAML is read back as the same bytes.
 func keepsBytes(value json.RawMessage) bool {
 	var back json.RawMessage
 	doc, err := strictyaml.Parse("", yamltext.Block([]byte(`{"value":`+string(value)+`}`)))
 	return err == nil && doc.DecodeAt(&back, "value") && bytes.Equal(back, value)
 }
 
-// Legible returns a value whose layout does not matter as a blob is best read and compared: a short
-// one, which will be none, as it is.
+// Legible returns a value whose layout does not matter, indented so that it is easy to read and compare as a
+// blob. It returns a short value, which is not stored as a blob, unchanged.
 func Legible(value json.RawMessage) json.RawMessage {
 	if len(value) <= maxInline {
 		return value

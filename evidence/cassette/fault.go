@@ -14,8 +14,8 @@ import (
 	"github.com/waza-isolate/waza/grading/match"
 )
 
-// Fault is made of some requests to a server or a model, played or not: of calls to a server, and of a
-// model's turns. Its conditions are those of an [Entry].
+// Fault is a fault injected into some requests to a server or a model, played or not: calls to a server, or a
+// model's turns. Its conditions work like those of an [Entry].
 type Fault struct {
 	Server      string             `json:"server,omitempty" jsonschema:"server whose calls have the fault"`
 	Model       string             `json:"model,omitempty" jsonschema:"provider whose models' turns have the fault, in place of server"`
@@ -29,11 +29,11 @@ type Fault struct {
 	RetryAfter  int                `json:"retry_after,omitempty" min:"1" max:"86400" jsonschema:"seconds in the header retry-after of rate_limit; default 1"`
 	Message     string             `json:"message,omitempty" jsonschema:"text of tool_error, error, rate_limit and server_error"`
 
-	times       int // of the first requests alone; 0 for no limit
+	times       int // affects only the first requests; 0 means no limit
 	kind, match *match.Args
 }
 
-// String describes the fault and what it is made of.
+// String describes the fault and the requests that have it.
 func (f Fault) String() string {
 	of := "turns of " + f.Model
 	switch {
@@ -67,14 +67,14 @@ func FaultKinds(of Kind) []evidence.FaultKind {
 	}
 }
 
-// Kinds of faults that have keys of their own.
+// Kinds of faults with additional keys.
 var (
 	withDelay   = []evidence.FaultKind{evidence.FaultDelay, evidence.FaultSlow, evidence.FaultLate}
 	withMessage = []evidence.FaultKind{evidence.FaultToolError, evidence.FaultError, evidence.FaultRateLimit, evidence.FaultServerError}
 )
 
-// Compile checks a fault and prepares it for [NewFaults]. An error names the key that it is about, or
-// has none.
+// Compile checks a fault and prepares it for [NewFaults]. An error comes with the key that it concerns, if
+// there is one.
 func (f *Fault) Compile() (key string, err error) {
 	kind, _ := f.side()
 	known, of := FaultKinds(kind), "a server"
@@ -115,7 +115,7 @@ func joined(kinds []evidence.FaultKind) string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// Delay returns how long a fault takes; other is the default.
+// Delay returns the delay of a fault, or other if the fault sets none.
 func (f *Fault) Delay(other time.Duration) time.Duration {
 	if f.DelayMS == 0 {
 		return other
@@ -123,10 +123,10 @@ func (f *Fault) Delay(other time.Duration) time.Duration {
 	return time.Duration(f.DelayMS) * time.Millisecond
 }
 
-// DefaultDelay is how long a fault takes that does not say so.
+// DefaultDelay is the delay of a fault that sets none.
 const DefaultDelay = time.Second
 
-// side returns the side that a fault is made of.
+// side returns the kind and the name of the side whose requests have the fault.
 func (f *Fault) side() (Kind, string) {
 	if f.Model != "" {
 		return Models, f.Model
@@ -134,26 +134,26 @@ func (f *Fault) side() (Kind, string) {
 	return Servers, f.Server
 }
 
-// Faults chooses the requests of a trial that have faults. It is safe for concurrent use.
+// Faults selects the requests of a trial that have faults. It is safe for concurrent use.
 type Faults struct {
 	all  []Fault
-	seed uint64 // of the trial
+	seed uint64 // derived from the task and the trial number
 
 	mu    sync.Mutex
-	count []int // requests that meet a fault's conditions, by the fault's index; guarded by mu
+	count []int // number of requests that met each fault's conditions; guarded by mu
 }
 
-// NewFaults returns the faults of a trial, which have been compiled. The same requests in the same order
-// have the same faults.
+// NewFaults returns the faults of a trial, which must be compiled. The same requests in the same order get
+// the same faults.
 func NewFaults(all []Fault, task string, trial int) *Faults {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintf(sum, "%s/%d", task, trial)
 	return &Faults{all: all, seed: sum.Sum64(), count: make([]int, len(all))}
 }
 
-// Of returns a function that returns the fault of the next request to a side, or nil: the first of the
-// list for which it is time. It returns no function if the side has no faults. members returns those of the
-// request, as [Player.Ask] takes them, and is called only if there are conditions.
+// Of returns a function that returns the fault of the next request to a side, or nil. If several faults are
+// due, it returns the first in the list. Of returns nil if the side has no faults. members returns the
+// members of the request, as [Player.Ask] takes them; it is called only if there are conditions.
 func (f *Faults) Of(kind Kind, name string) func(members func() map[string]any) *Fault {
 	var mine []int
 	for i := range f.all {
@@ -185,7 +185,7 @@ func (f *Faults) Of(kind Kind, name string) func(members func() map[string]any) 
 	}
 }
 
-// isTime reports whether the last request that meets a fault's conditions has the fault.
+// isTime reports whether fault i is due for the latest request that met its conditions.
 func (f *Faults) isTime(i int) bool {
 	one, count := &f.all[i], f.count[i]
 	switch {

@@ -15,56 +15,57 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Player answers from a side, and knows what it has given.
+// Player answers from a side, and keeps track of the answers it has given.
 type Player struct {
 	side *Side
 
 	mu    sync.Mutex
-	uses  map[use]int    // requests that entries have answered; guarded by mu
+	uses  map[use]int    // number of requests that each entry has answered; guarded by mu
 	state map[string]any // guarded by mu
 }
 
-// use is of an entry, by its index, in a thread.
+// use is the use of an entry in a thread.
 type use struct {
 	thread string
 	entry  int
 }
 
-// maxUses is how many uses a player remembers. Others go on as if there was none.
+// maxUses is the maximum number of entries, per thread, whose uses a player counts. Uses of further ones are
+// not counted.
 const maxUses = 100_000
 
-// Play returns a player that has given nothing yet. A trial has its own.
+// Play returns a player that has not answered anything yet. Each trial needs its own.
 func (s *Side) Play() *Player {
 	return &Player{side: s, uses: map[use]int{}, state: maps.Clone(s.state)}
 }
 
 // Given is the answer to a request.
 type Given struct {
-	Entry int // its index
+	Entry int // index of the entry
 	Value json.RawMessage
-	Delay time.Duration // before it is given
+	Delay time.Duration // time to wait before the answer
 }
 
 // Miss is a request without an answer.
 type Miss struct {
 	Request map[string]any
-	// Spent reports that entries are for the request, and that all their answers have been given.
+	// Spent reports that entries match the request, but have given all their answers.
 	Spent bool
-	// Nearest is the index of the entry of the request's kind that it matches best, or -1, and
-	// Difference is where it differs first, if it does.
+	// Nearest is the index of the entry of the request's kind that matches the request best, or -1.
+	// Difference is the first difference, if there is any.
 	Nearest    int
 	Difference match.Difference
-	// Other is the other way to find an entry, and Otherwise the index of the one that it finds, or -1.
+	// Other is the other way to find an entry, and Otherwise the index of the entry found that way, or -1.
 	Other     string
 	Otherwise int
-	// Unfilled is why the template of the nearest entry, whose answer it would have got, has no value.
+	// Unfilled is the error of the template of the nearest entry, which would have been the answer.
 	Unfilled error
 
 	side *Side
 }
 
-// Ask returns the answer to a request, an object as [jsontext.Parse] returns it, or the miss. What has been
-// given is counted for each thread of requests by itself.
+// Ask returns the answer to a request, or the miss. The request is an object as returned by [jsontext.Parse].
+// Answers are counted separately for each thread of requests.
 func (p *Player) Ask(thread string, request map[string]any) (Given, *Miss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,8 +96,8 @@ func (p *Player) Ask(thread string, request map[string]any) (Given, *Miss) {
 	return Given{i, value, time.Duration(answer.DelayMS) * time.Millisecond}, nil
 }
 
-// fill returns what an entry with templates gives to a request: the value of its nth answer, and the
-// state from then on, which has the templates of Set.
+// fill fills the templates of an entry for a request. It returns the value of the nth answer, and the new
+// state.
 func (e *Entry) fill(nth int, members, state map[string]any) (json.RawMessage, map[string]any, error) {
 	values := template.NewVariables()
 	for name, value := range members {
@@ -111,8 +112,8 @@ func (e *Entry) fill(nth int, members, state map[string]any) (json.RawMessage, m
 	return value, filled[0].(map[string]any), err
 }
 
-// members returns what conditions are on: the members of a request, and those of objects in it as
-// arguments.id.
+// members returns the members that conditions apply to: those of the request, the state, and members of
+// objects, named like arguments.id.
 func (p *Player) members(request map[string]any) map[string]any {
 	if len(p.state) > 0 {
 		request = maps.Clone(request)
@@ -121,7 +122,7 @@ func (p *Player) members(request map[string]any) map[string]any {
 	return expanded(request)
 }
 
-// expanded returns the members of a request with those of objects in it.
+// expanded returns the members of a request together with the members of its objects.
 func expanded(request map[string]any) map[string]any {
 	all := maps.Clone(request)
 	for name, value := range request {
@@ -133,9 +134,9 @@ func expanded(request map[string]any) map[string]any {
 	return all
 }
 
-// find returns the index of the first entry that is for a request and has an answer left, or -1, and
-// whether any entry was for it. One with times makes room for those after it; one with a list of
-// answers does not, unless requests are answered in sequence.
+// find returns the index of the first entry that matches a request and has an answer left, or -1, and whether
+// any entry matched. An entry whose times are used up lets later entries answer. An entry whose list of
+// answers is used up does not, unless requests are answered in sequence.
 func (p *Player) find(thread string, members map[string]any, way string) (found int, spent bool) {
 	for i := range p.side.Entries {
 		e := &p.side.Entries[i]
@@ -154,7 +155,7 @@ func (p *Player) find(thread string, members map[string]any, way string) (found 
 	return -1, spent
 }
 
-// miss describes why a request has no answer.
+// miss returns the miss of a request without an answer.
 func (p *Player) miss(thread string, request, members map[string]any, spent bool) *Miss {
 	m := &Miss{Request: request, Spent: spent, Nearest: -1, Other: InSequence, side: p.side}
 	if p.side.Find == InSequence {
@@ -179,10 +180,10 @@ func (p *Player) miss(thread string, request, members map[string]any, spent bool
 	return m
 }
 
-// maxShown is how many bytes of a request a miss shows.
+// maxShown is the maximum number of bytes of a request shown in a miss.
 const maxShown = 200
 
-// Place returns where an entry is, for messages.
+// Place returns the place of an entry, for messages.
 func (s *Side) Place(entry int) string {
 	return cmp.Or(s.Entries[entry].at, fmt.Sprintf("entries[%d]", entry))
 }
