@@ -152,15 +152,15 @@ type comparedTask struct {
 	Cells []comparedCell
 	Is    string // words to filter by
 
-	Differing []differing // what is not the same in all runs that have the task
+	Differing []differing // parts that differ between the runs that have the task
 }
 
 // comparedCell is a task in one run.
 type comparedCell struct {
 	results.ComparedTask
 	Mark   *Mark  // of its change since the first run; nil if it has none
-	Dots   []dot  // if the run is in the document
-	Links  Links  // if the run is in the document
+	Dots   []dot  // nil unless the run is in the document
+	Links  Links  // zero unless the run is in the document
 	TestID string // for links
 }
 
@@ -187,7 +187,7 @@ func comparedTasks(c results.Comparison, runs []comparedRun) (rows []comparedTas
 			}
 			if change := changes[taskOfRun{run.Number(), id}]; change != "" {
 				mark := changeMark(change)
-				if row.Is += mark.Word + "|"; change != results.NowAttacked { // which the cell says by itself
+				if row.Is += mark.Word + "|"; change != results.NowAttacked { // the cell itself shows an attack
 					cell.Mark = &mark
 				}
 			}

@@ -14,20 +14,20 @@ import (
 // TrialOf returns the evidence of a trial of a compared run. Runs are counted from 0.
 type TrialOf func(run int, task string, number int) (evidence.Dir, error)
 
-// differing is a part of a task's trials that is not the same in all runs.
+// differing is a part of a task's trials that differs between runs.
 type differing struct {
 	Name  string
 	Sides []side
 }
 
-// side is such a part in one run.
+// side is a differing part as it is in one run.
 type side struct {
 	Run    int // number of the run on the page
-	Number int // of the trial
+	Number int // number of the trial
 	To     template.URL
 	Mark   Mark
 	Text   Text
-	Pieces []Piece // of the text, those marked that other runs have otherwise
+	Pieces []Piece // of the text; those that other runs do not have are marked
 	Gap    string  // why there is no text
 }
 
@@ -105,7 +105,7 @@ func (l *trialParts) read(read TrialOf, run int, task, why string) {
 	l.texts[partCalls], l.texts[partOutput] = called(talk.Steps), talk.Trial.FinalOutput
 }
 
-// called returns a line for each tool call with its outcome.
+// called returns a line with the outcome of each tool call.
 func called(steps []view.Step) string {
 	var lines []string
 	for _, step := range steps {
@@ -127,7 +127,7 @@ func called(steps []view.Step) string {
 	return strings.Join(lines, "\n")
 }
 
-// compare keeps the parts that differ between a task's trials.
+// compare keeps the parts that differ between the representative trials of a task.
 func (t *comparedTask) compare(trials []trialParts, room *budget) {
 	for _, name := range []string{partReason, partCalls, partOutput} {
 		same := !slices.ContainsFunc(trials, func(l trialParts) bool { return l.texts[name] != trials[0].texts[name] })
@@ -150,8 +150,8 @@ func (t *comparedTask) compare(trials []trialParts, room *budget) {
 	}
 }
 
-// mark divides texts into pieces: what differs from the first text is marked, and in the first what
-// differs from any other. Nothing is marked where no word is the same.
+// mark divides texts into pieces. It marks what differs from the first text and, in the first text, what
+// differs from any other. It marks nothing if the texts share no word.
 func (d *differing) mark(room *budget) {
 	first := slices.IndexFunc(d.Sides, func(s side) bool { return s.Text.Text != "" })
 	if first < 0 {
@@ -180,7 +180,7 @@ func (d *differing) mark(room *budget) {
 	d.Sides[first].Pieces = room.pieces(of, marked)
 }
 
-// whole reports whether ranges are all words of a text.
+// whole reports whether ranges cover all words of a text.
 func whole(s string, ranges [][2]int) bool {
 	return len(ranges) == 1 && strings.TrimSpace(s) == s[ranges[0][0]:ranges[0][1]]
 }

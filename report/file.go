@@ -63,7 +63,7 @@ func linksOf(runs []view.Run) []Links {
 	return links
 }
 
-// notes returns a text about the runs in which trials are missing.
+// notes returns a text about the runs that lack trials.
 func notes(runs []view.Run) string {
 	var all string
 	for i, run := range runs {
@@ -117,8 +117,7 @@ func (f file) pages() iter.Seq2[Page, error] {
 	}
 }
 
-// leftOut is a trial without a page in the file. Links to its page lead to its name on the
-// last page.
+// leftOut is a trial without a page in the file. Links to its page lead to its name on the last page instead.
 type leftOut struct {
 	Task   string
 	Number int

@@ -76,7 +76,7 @@ func toMinute(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04")
 }
 
-// Mark shows how something ended, as a symbol, a word and a color.
+// Mark shows an outcome as a symbol, a word and a color.
 type Mark struct {
 	Sign string // id of the symbol
 	Word string

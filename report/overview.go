@@ -60,7 +60,7 @@ type overview struct {
 	Calls              int // of MCP servers
 	HasTokens, HasCost bool
 	HasAnswers         bool
-	Cut                bool // not all of the answers can be searched
+	Cut                bool // only a part of the answers can be searched
 }
 
 // verdict is a verdict with its reasons.
@@ -71,7 +71,7 @@ type verdict struct {
 
 func verdictOf(r view.Run) verdict { return verdict{outcomeOf(r.Verdict()), r.Reasons()} }
 
-// place is the position of a page among the others.
+// place is a page's position among the other pages.
 type place struct {
 	Links Links
 	path  string
@@ -112,7 +112,7 @@ func (o overview) K() int { return len(o.Results.Summary.Statistics.PassAtK) }
 func (o overview) AtK() float64  { return o.Results.Summary.Statistics.PassAtK[o.K()-1] }
 func (o overview) HatK() float64 { return o.Results.Summary.Statistics.PassHatK[o.K()-1] }
 
-// Attacked returns the tasks under attack, with the results.
+// Attacked returns the tasks that were attacked, with the results.
 func (o overview) Attacked() (all []attacked) {
 	for _, row := range o.Tasks {
 		if a := results.AttacksOn(row.Task.Task); a != nil {
@@ -138,7 +138,7 @@ func succeeded(t view.Task) failure {
 	return f
 }
 
-// contradicted returns where agents misreport their calls, and no grader failed them for it.
+// contradicted returns the trials whose agents misreport calls and were not failed by a grader for that.
 func contradicted(tasks []view.Task) []failure {
 	return view.Gather(tasks, func(trial view.Trial) (said []reason) {
 		for _, text := range trial.Misreported() {
@@ -180,7 +180,7 @@ func listOf[T any](all []T) list[T] {
 // Total returns the total number of entries.
 func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 
-// failuresOf returns what went wrong, apart from trials that ended as infra: see madeAgain.
+// failuresOf returns the failures, except trials that ended as infra: see madeAgain.
 func failuresOf(tasks []view.Task) (all []failure) {
 	for _, f := range view.Failures(tasks, 0) {
 		if f.First.Outcome == evidence.ClassInfra {
@@ -196,7 +196,7 @@ func failuresOf(tasks []view.Task) (all []failure) {
 	return all
 }
 
-// again is a trial with several attempts, or whose only one ended as infra.
+// again is a trial with several attempts, or with a single attempt that ended as infra.
 type again struct {
 	Task     view.Task
 	Number   int
@@ -204,7 +204,7 @@ type again struct {
 	Attempts []attempt
 }
 
-// attempt is how an attempt ended that does not count.
+// attempt is an attempt that does not count.
 type attempt struct {
 	Number int
 	Why    string

@@ -33,13 +33,13 @@ var nested = regexp.MustCompile(`(?m)^[ \t>*+\-0-9.)]{100}`)
 // looksLaid matches features of Markdown that other texts rarely have.
 var looksLaid = regexp.MustCompile("(?m)^#+ |^```|^ *[*-] |^> |\\*\\*|^\\|.*\\|$")
 
-// layingOut returns the cost of rendering a text: its number of bytes if it has the maximum
-// length. The parser takes quadratic time for hostile texts, 50 ms for the longest.
+// layingOut returns the cost of rendering a text as a number of bytes; for a text of the maximum length, it
+// is about that length. The parser takes quadratic time for hostile texts: 50 ms for the longest.
 func layingOut(raw string) int { return 1 + len(raw)*len(raw)/maxMarkdown }
 
 var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).Parser()
 
-// markdown returns a text, with its rendering as Markdown if that differs and fits.
+// markdown returns a text, together with its rendering as Markdown if that differs and fits.
 func (b *budget) markdown(raw string) Text {
 	shown := b.show(raw)
 	if shown.Left > 0 {

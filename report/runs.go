@@ -47,7 +47,7 @@ type listedRun struct {
 // maxTrend is the number of runs of an eval shown in a line.
 const maxTrend = 20
 
-// trend is the pass rates of an eval's runs up to one of them, drawn as a line.
+// trend is a series of pass rates of an eval's runs, up to and including one of them. It is drawn as a line.
 type trend []float64
 
 // Dimensions of the line's picture, in pixels.
@@ -77,7 +77,7 @@ func (t trend) Points() string {
 func (t trend) X() float64 { x, _ := t.at(len(t) - 1); return x }
 func (t trend) Y() float64 { _, y := t.at(len(t) - 1); return y }
 
-// Said returns the same in words.
+// Said describes the line in words.
 func (t trend) Said() string {
 	said := "Pass rates of its runs up to this one:"
 	for _, rate := range t {
@@ -143,19 +143,19 @@ type progressPage struct {
 	Number int
 }
 
-// Counts returns how trials ended, with their numbers.
+// Counts returns how trials ended, and how many.
 func (p progressPage) Counts() []view.End { return view.EndsOf(p.Outcomes) }
 
 // Overview returns the address of the run's page.
 func (p progressPage) Overview() template.URL { return p.Links.To(PathOverview) }
 
-// Of the trials that a page has as it is loaded.
+// Limits on the trials that a page contains when it is loaded.
 const (
-	maxWorking = 256 // as many as work at once
+	maxWorking = 256 // the maximum number of concurrent trials
 	maxEnded   = 20
 )
 
-// Working returns trials at work, and Ended those that ended last.
+// Working returns trials in progress, and Ended the trials that ended last.
 func (p progressPage) Working() []view.TrialProgress { return p.some(false, maxWorking) }
 func (p progressPage) Ended() []view.TrialProgress   { return p.some(true, maxEnded) }
 

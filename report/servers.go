@@ -56,7 +56,7 @@ type server struct {
 	Tools    []toolRow
 	Idle     int // number of listed tools that were never called
 	Became   list[serverOutcome]
-	Acts     []view.Act // notable
+	Acts     []view.Act // only notable ones
 	Others   []view.Act
 }
 
@@ -130,7 +130,7 @@ func (s server) Notable() int {
 	return n
 }
 
-// Quiet reports whether no call failed and nothing about the server is notable.
+// Quiet reports whether no call failed and the server did nothing notable.
 func (s server) Quiet() bool {
 	return s.Notable() == 0 && (s.ErrorRate == nil || s.ErrorRate.Count == 0)
 }

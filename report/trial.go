@@ -33,7 +33,7 @@ type Trial struct {
 	Before, Unshown    int    // number of rows before and after those shown
 	Window             Window // as requested
 	Timeline           Timeline
-	Contradicted       []string // where the agent's account of its calls is wrong
+	Contradicted       []string // what is wrong in the agent's account of its calls
 	Verdicts           []VerdictView
 	Attack             *AttackView
 	Reached            []CheckpointView
@@ -61,7 +61,7 @@ type Source struct {
 	Count int
 }
 
-// Bounds limits what is shown of a trial. The rest is left in its files, which are named.
+// Bounds limits how much of a trial is shown. The rest stays in its files, which the page names.
 type Bounds struct {
 	Text  int // bytes of one text in the page
 	Total int // bytes of all texts in the page
@@ -86,7 +86,7 @@ func Windowed(w Window) Bounds {
 
 const windowSteps = 5_000
 
-// Approximate limits in bytes for all trials of a document, and for each one.
+// Approximate limits in bytes for all trials of a document together, and for each one.
 const (
 	maxDocument = 64 << 20
 	minTrial    = 48 << 10

@@ -125,7 +125,7 @@ func (r *reading) trial() (Trial, error) {
 	t.Sources = r.sourcesOf(t.Rows)
 	t.Gaps = briefs(r.gaps)
 	t.Contradicted = briefs(r.talk.Contradicted)
-	// The page now has its own copies of the texts it needs.
+	// From here on, the page has its own copies of the texts that it needs.
 	t.TaskName, t.Executor, t.Signal = brief(t.TaskName, nameSize), brief(t.Executor, nameSize), brief(t.Signal, nameSize)
 	if user := t.Responder; user != nil {
 		t.Responder = &evidence.Responder{FollowupsSent: user.FollowupsSent, Outcome: brief(strings.ReplaceAll(user.Outcome, "_", " "), nameSize)}
@@ -167,11 +167,11 @@ func outcomeSentence(outcome evidence.Class, graders int) string {
 type VerdictView struct {
 	Name, Type    string
 	Result        evidence.VerdictResult
-	Mark          Mark // of the result
+	Mark          Mark // of the verdict's result
 	Score, Weight float64
-	Feedback      []Note // in pieces; those with a call are links to it
-	Calls         []int  // that it is about
-	More          int    // number of others
+	Feedback      []Note // in pieces; those that name a call are links
+	Calls         []int  // numbers of the calls that the verdict is about
+	More          int    // number of further calls
 	Left          int64  // bytes of the feedback not shown
 	Checks        []CheckView
 	Parts         string // of the score, if it has parts
@@ -219,8 +219,8 @@ func (r *reading) replies() (views []ReplyView, more int) {
 	return views, len(all) - len(views)
 }
 
-// verdicts returns the views of verdicts. Those that do not pass come first, the most
-// informative first.
+// verdicts returns the views of verdicts. Verdicts that are not passes come first, starting with the most
+// informative.
 func (r *reading) verdicts(all []evidence.Verdict) (views []VerdictView) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b evidence.Verdict) int {
@@ -368,8 +368,8 @@ func injectionMark(end evidence.AttackOutcome) Mark {
 	return Mark{cmp.Or(signs[end], "error"), strings.ReplaceAll(string(end), "_", " "), kindOf(view.StateOfAttack(end))}
 }
 
-// successMark returns the mark for the result of a grader of an attack's success, which passes if the
-// attack succeeded.
+// successMark returns the mark for the result of a success grader of an attack, which passes if the attack
+// succeeded.
 func successMark(result evidence.VerdictResult) Mark {
 	switch result {
 	case evidence.VerdictPass:
@@ -430,7 +430,7 @@ func ending(t evidence.Trial) string {
 	return "the agent ended"
 }
 
-// siblings returns the previous and next trial of the same task that has ended.
+// siblings returns the nearest previous and next trials of the same task that have ended.
 func siblings(dir evidence.Dir, number int) (previous, next int) {
 	task := filepath.Dir(string(dir))
 	entries, err := os.ReadDir(task)

@@ -81,8 +81,7 @@ func (r *Row) note(text string, call ...int) {
 	}
 }
 
-// part adds a text; folded adds a collapsed one. What is shown of it is decided once all
-// rows are known.
+// part adds a text; folded adds a collapsed one. How much of it is shown is decided when all rows are known.
 func (r *Row) part(name, where, raw string, show func(*budget, string) Text) {
 	r.later(name, where, func() string { return raw }, show)
 }
@@ -282,13 +281,13 @@ func stateOf(e evidence.Event) view.State {
 // quiet reports whether an event is expected.
 func quiet(e evidence.Event) bool { return stateOf(e) == view.Plain }
 
-// folds reports whether an event shares a row with others that are expected. The start and end of the agent,
-// each invocation of a mocked program, each answer to a server and each call of a hook have their own.
+// folds reports whether an expected event may share a row with others. The start and end of the agent, each
+// invocation of a mocked program, each answer to a server and each call of a hook have rows of their own.
 func folds(e evidence.Event) bool {
 	return quiet(e) && !slices.Contains([]string{eventStart, eventEnd, view.EventCommand, evidence.EventAnswer, evidence.EventHookCall}, e.Kind)
 }
 
-// eventGroups returns events in order, with consecutive ones that are expected grouped.
+// eventGroups returns events in order, with consecutive expected ones grouped.
 func eventGroups(events []evidence.Event) (groups [][]evidence.Event) {
 	for _, e := range events {
 		if n := len(groups); n > 0 && folds(groups[n-1][0]) && folds(e) {
@@ -334,7 +333,7 @@ func (r *Row) severalKinds(what string, events []evidence.Event) {
 	r.Preview = brief(fmt.Sprintf("%s: %s", text.Count(len(events), "event"), strings.Join(kinds, ", ")), previewSize)
 }
 
-// eventRow returns a row of one event, or of several that are expected.
+// eventRow returns a row for one event, or for several expected ones.
 func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]
 	row := Row{
@@ -364,7 +363,7 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	return row
 }
 
-// messages returns the distinct messages of events, as far as a row shows them.
+// messages returns the distinct messages of events, up to the limit of a row.
 func messages(group []evidence.Event) string {
 	var all []string
 	for _, e := range group {
@@ -386,7 +385,7 @@ func (r *reading) eventTexts(row *Row, group []evidence.Event) {
 			break
 		}
 		if all.Len() > r.most.Text {
-			break // no more is shown
+			break // a row shows no more
 		}
 		fmt.Fprintf(&all, "%s  %s\n", offset(r.from, e.Time), e.Message)
 		if len(e.Data) > 0 {

@@ -37,7 +37,7 @@ func setupOf(t evidence.Trial) string {
 			Config json.RawMessage `json:"config"`
 		} `json:"servers"`
 	}
-	if json.Unmarshal(t.Plan, &plan) != nil { // no plan, or of another version
+	if json.Unmarshal(t.Plan, &plan) != nil { // there is no plan, or it has another version
 		plan.Servers = nil
 	}
 	type grader struct {
@@ -79,13 +79,13 @@ func setupOf(t evidence.Trial) string {
 	return blockStyle(asJSON)
 }
 
-// breaks escapes what ends lines for a parser of YAML 1.1, and can only be in strings.
+// breaks escapes characters that only strings can contain and that end a line for YAML 1.1 parsers.
 var breaks = strings.NewReplacer("\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
 
-// blockStyle returns JSON as YAML over several lines, with its keys in their order.
+// blockStyle returns JSON as multi-line YAML with the same order of keys.
 func blockStyle(asJSON []byte) string {
 	var n yaml.Node
-	if err := yaml.Load([]byte(breaks.Replace(string(asJSON))), &n); err != nil { // it holds what YAML does not allow, such as a control character
+	if err := yaml.Load([]byte(breaks.Replace(string(asJSON))), &n); err != nil { // it contains something that YAML does not allow, such as a control character
 		return string(asJSON)
 	}
 	plainly(&n)
@@ -96,7 +96,7 @@ func blockStyle(asJSON []byte) string {
 	return string(asYAML)
 }
 
-// plainly takes brackets and quotes away, where they are not needed.
+// plainly removes brackets and quotes where they are unnecessary.
 func plainly(n *yaml.Node) {
 	n.Style = 0
 	for _, child := range n.Content {

@@ -101,7 +101,7 @@ func ownRow(use *capture.Use) Row {
 	if len(use.Arguments) > 0 {
 		row.part("Arguments", evidence.TranscriptFile, string(use.Arguments), (*budget).json)
 	}
-	result, _ := use.Result.Raw() // not the result of a call, so it is in memory
+	result, _ := use.Result.Raw() // not a call's result, so it is in memory
 	if len(result) > 0 && result[0] == '"' {
 		row.part("Result", evidence.TranscriptFile, jsontext.Text(result), (*budget).either)
 	} else if len(result) > 0 {
@@ -120,7 +120,7 @@ func claimRow(claim *evidence.Claim) Row {
 	return row
 }
 
-// isTextAlone reports whether a result has nothing of interest besides its text.
+// isTextAlone reports whether a result contains only text.
 func isTextAlone(result []byte) bool {
 	for key := range jsontext.Members(result) {
 		if !slices.Contains([]string{"content", "isError", "resultType", "_meta"}, key) {

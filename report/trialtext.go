@@ -53,7 +53,7 @@ func (b *budget) show(raw string) Text {
 	return Text{Text: shown.String(), Left: int64(len(raw) - start)}
 }
 
-// tidy normalizes line breaks and tabs in the part of a text that can be shown.
+// tidy normalizes line breaks and tabs in the part of a text that may be shown.
 func tidy(raw string, most int) string {
 	head := raw[:min(len(raw), most+pieceSize)]
 	if !strings.ContainsAny(head, "\r\t") {
@@ -78,7 +78,7 @@ func pieceEnd(raw string, start int) int {
 	return end
 }
 
-// cost returns the size of a text in a page in bytes.
+// cost returns the size in bytes of a text within a page.
 func cost(text string) int {
 	n := len(text)
 	for _, special := range []string{`"`, "'", "&", "<", ">", "+"} {
@@ -110,7 +110,7 @@ func layOut(raw string, most int) (string, bool) {
 	return string(jsontext.Indent(compact.Bytes())), true
 }
 
-// either returns a JSON object or array indented, and other text as Markdown.
+// either returns a JSON object or array with indentation, and other text as Markdown.
 func (b *budget) either(text string) Text {
 	if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') {
 		return b.json(text)
@@ -125,10 +125,10 @@ func brief(s string, most int) string {
 	return text.Line(head, most)
 }
 
-// markup is how many bytes it takes to mark a piece.
+// markup is the number of bytes of markup for a marked piece.
 const markup = len("<mark></mark>")
 
-// pieces returns a text in pieces that are marked and others; nothing where there is no room for that.
+// pieces divides a text into marked and unmarked pieces; it returns nil if there is no space for them.
 func (b *budget) pieces(s string, marked []bool) (all []Piece) {
 	for at := 0; at < len(s); {
 		end := at + 1

@@ -19,7 +19,7 @@ type Timeline struct {
 	Lanes  []Lane
 	Ticks  []Tick
 	Height int
-	Joined int  // number of calls drawn together with others
+	Joined int  // number of calls that are drawn joined with others
 	Before int  // number of events before the agent's start or after its end, which are not drawn
 	Cut    bool // idle time is not drawn
 	Label  string

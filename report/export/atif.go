@@ -39,7 +39,7 @@ type trajectoryStep struct {
 	ToolCalls    []toolCall   `json:"tool_calls,omitempty"`
 	Observation  *observation `json:"observation,omitempty"`
 	Metrics      *metrics     `json:"metrics,omitempty"`
-	LLMCallCount *int         `json:"llm_call_count,omitempty"` // 0 for what no model asked for
+	LLMCallCount *int         `json:"llm_call_count,omitempty"` // 0 for steps that no model asked for
 }
 
 type toolCall struct {
@@ -83,7 +83,7 @@ type totals struct {
 	Steps            int      `json:"total_steps"`
 }
 
-// trialFacts holds what the format has no key for: how the trial ended, and why.
+// trialFacts holds facts for which the format has no key: how the trial ended, and why.
 type trialFacts struct {
 	Task     string                 `json:"task"`
 	Trial    int                    `json:"trial"`
@@ -209,7 +209,7 @@ func factsOf(run Run, c view.Conversation) trialFacts {
 	return facts
 }
 
-// add adds the usage of a model's response. What is unknown stays unknown.
+// add adds the usage of a model's response. A total without any known part stays nil.
 func (t *totals) add(call evidence.ModelCall) {
 	sum := func(to **int64, n int64) {
 		if *to == nil {

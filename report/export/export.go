@@ -22,14 +22,14 @@ import (
 // Run is a run to export.
 type Run struct {
 	view.Run
-	Trials  []evidence.Dir // those to export, in order of task and number
+	Trials  []evidence.Dir // trials to export, in order of task and number
 	Content bool           // spans include prompts, responses, arguments, results and feedback of graders
 }
 
-// Format is a format that runs are written in. Each is a file of this package, which adds it.
+// Format is a format in which runs are exported. Each one is a file of this package, which adds the format.
 type Format struct {
 	Name  string
-	Whole bool // it is of whole runs, not of some trials
+	Whole bool // the format covers whole runs, not selected trials
 	Write func(io.Writer, Run) error
 }
 
@@ -44,7 +44,7 @@ func Formats() []Format {
 
 // graded iterates over the trials to export that have verdicts, with their tasks.
 func (r Run) graded() iter.Seq2[view.Task, view.Trial] {
-	wanted := map[string]bool{} // by task and number, as the directories are named
+	wanted := map[string]bool{} // keyed by task and number, as in the directories' names
 	for _, dir := range r.Trials {
 		task, number := filepath.Split(string(dir))
 		wanted[filepath.Base(task)+"/"+number] = true
@@ -75,7 +75,7 @@ func object(arguments json.RawMessage) json.RawMessage {
 	case len(arguments) <= maxText && json.Unmarshal(arguments, &fields) == nil && fields != nil:
 		return arguments
 	}
-	wrapped, _ := json.Marshal(map[string]string{"arguments": cut(string(arguments))}) // a string
+	wrapped, _ := json.Marshal(map[string]string{"arguments": cut(string(arguments))}) // encoding strings cannot fail
 	return wrapped
 }
 

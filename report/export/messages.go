@@ -19,7 +19,7 @@ type message struct {
 	text string
 	turn *view.Turn // the model's turn; nil if no gateway saw it
 	uses []use
-	note string // about the agent, instead of all the above
+	note string // text about the agent, instead of all other fields
 }
 
 // use is a tool use with its result.
@@ -29,14 +29,14 @@ type use struct {
 	arguments json.RawMessage // a JSON object
 	answered  bool
 	result    string
-	call      *evidence.Call // that executed it; nil if none did
+	call      *evidence.Call // the call that executed the use; nil if none did
 }
 
 // messenger converts the steps of a conversation to messages.
 type messenger struct {
 	calls map[int]*evidence.Call // by number
-	asked map[string]bool        // ids of uses in model responses
-	made  map[int]bool           // calls that execute these uses
+	asked map[string]bool        // IDs of uses in model responses
+	made  map[int]bool           // calls that execute uses in model responses
 	ids   map[string]bool        // used so far
 }
 
@@ -77,7 +77,7 @@ func lastText(all []message) string {
 	return all[len(all)-1].text
 }
 
-// message returns the message of a step, which is empty if another message includes it.
+// message returns the message of a step. It is empty if another message includes the step.
 func (m *messenger) message(step view.Step) (message, error) {
 	switch {
 	case step.Turn != nil:

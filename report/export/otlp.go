@@ -37,7 +37,7 @@ const maxRequest = 1 << 20
 // maxName is the maximum length in bytes of an untrusted name.
 const maxName = 200
 
-// attributes are those of a span, an event or a resource. Empty texts are omitted.
+// attributes are the attributes of a span, an event or a resource. Empty texts are omitted.
 type attributes struct{ pcommon.Map }
 
 func (a attributes) text(key, value string) {
@@ -63,8 +63,8 @@ func (s span) failed(class, message string) {
 	s.Status().SetMessage(message)
 }
 
-// OTLP writes the spans of a run as OTLP JSON. Each line is a complete request to a collector, written
-// with one call of Write. Ids are derived from the run's, so that exporting again yields the same spans.
+// OTLP writes the spans of a run as OTLP JSON. Each line is a complete request to a collector, written by one
+// call of Write. IDs are derived from the run's ID, so exporting again yields the same spans.
 func OTLP(w io.Writer, run Run) error {
 	t := tracer{w: w, run: run}
 	t.begin()
@@ -89,8 +89,8 @@ type tracer struct {
 	run     Run
 	traces  ptrace.Traces    // not yet written
 	spans   ptrace.SpanSlice // of traces
-	counted int              // of spans
-	size    int              // of those counted, in bytes
+	counted int              // number of spans included in size
+	size    int              // total size of the counted spans, in bytes
 }
 
 // begin starts a request.
@@ -108,7 +108,7 @@ func (t *tracer) begin() {
 	t.spans, t.counted, t.size = scope.Spans(), 0, 0
 }
 
-// id returns 16 bytes that identify something in the run.
+// id returns 16 bytes that identify a part of the run.
 func (t *tracer) id(of ...any) (id pcommon.TraceID) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", append([]any{t.run.ID}, of...)))
 	copy(id[:], sum[:])
@@ -133,7 +133,7 @@ func (t *tracer) span(name string, parent pcommon.SpanID, kind ptrace.SpanKind, 
 	return span{s, attributesOf(s)}
 }
 
-// flushLarge writes a request once it has its size.
+// flushLarge writes a request once it has reached its maximum size.
 func (t *tracer) flushLarge() error {
 	for ; t.counted < t.spans.Len(); t.counted++ {
 		t.size += (&ptrace.ProtoMarshaler{}).SpanSize(t.spans.At(t.counted))
@@ -300,8 +300,8 @@ func (t *tracer) verdicts(c view.Conversation, agent span) {
 	}
 }
 
-// steps adds a span for each model turn and tool call that the runner saw. Entries that
-// only the transcript has have no time, and so no span.
+// steps adds a span for each model turn and tool call that the runner observed. Entries that only the
+// transcript has get no span, since their time is unknown.
 func (t *tracer) steps(c view.Conversation, agent pcommon.SpanID, links map[int]link) error {
 	transports := map[string]string{}
 	for _, server := range c.Trial.Servers {
@@ -429,18 +429,18 @@ func (a attributes) messages(key string, one genMessage) {
 	if one.Parts == nil {
 		one.Parts = []genPart{}
 	}
-	value, _ := evidence.Marshal([]genMessage{one}) // strings, and arguments that are valid JSON
+	value, _ := evidence.Marshal([]genMessage{one}) // strings, and arguments that are valid JSON, always encode
 	a.PutStr(key, string(value))
 }
 
-// link is the context of a span of somebody else.
+// link is the context of a span created by another program.
 type link struct {
 	trace pcommon.TraceID
 	span  pcommon.SpanID
 }
 
-// traceparent returns the trace context (W3C Trace Context) in the member traceparent of
-// params._meta of the request with an id in a frame or batch.
+// traceparent returns the trace context (W3C Trace Context) in params._meta.traceparent of the request with
+// the given ID in a frame or batch.
 func traceparent(frame []byte, id json.RawMessage) (to link, ok bool) {
 	wanted, isID := jsonrpc.ParseID(id)
 	messages, _, err := jsonrpc.Split(frame)
@@ -467,7 +467,7 @@ func traceparent(frame []byte, id json.RawMessage) (to link, ok bool) {
 	return to, !to.trace.IsEmpty() && !to.span.IsEmpty()
 }
 
-// lowerHex decodes as many bytes as it has room for from lowercase hexadecimal digits.
+// lowerHex decodes lowercase hexadecimal digits into all of into.
 func lowerHex(s string, into []byte) bool {
 	if len(s) != 2*len(into) || s != strings.ToLower(s) {
 		return false

@@ -25,7 +25,7 @@ const (
 	maxMessage = 2000
 )
 
-// Place is where a task is defined. Without a File the annotation is not shown next to one.
+// Place is where a task is defined. An annotation without a File is not shown next to a file.
 type Place struct {
 	File string // relative to the root of the repository
 	Line int    // from 1
@@ -39,8 +39,8 @@ type Annotation struct {
 	Message string
 }
 
-// Annotations returns why the trials of a run did not pass and which attacks succeeded. Outcomes that do
-// not depend on the agent, nor on what is in the repository as a cassette, are warnings.
+// Annotations returns why the trials of a run did not pass and which attacks succeeded. Outcomes are warnings
+// if they depend neither on the agent nor on files of the repository, such as a cassette.
 func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
 	for _, f := range view.Failures(view.Tasks(run.Results), 0) {
 		level := Error
@@ -56,7 +56,7 @@ func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
 	return all
 }
 
-// WriteAnnotations writes annotations as workflow commands. If GitHub would not show all of a level,
+// WriteAnnotations writes annotations as workflow commands. If there are more of a level than GitHub shows,
 // the last one shown says how many more there are.
 func WriteAnnotations(w io.Writer, all []Annotation) error {
 	count, written := map[string]int{}, map[string]int{}
@@ -94,8 +94,8 @@ var (
 	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// StopCommands returns a line that stops the interpretation of workflow commands, so that untrusted
-// text cannot contain any, and the line that resumes it. The token must be unpredictable.
+// StopCommands returns a line that stops the interpretation of workflow commands, so that untrusted text
+// cannot contain any, and a line that resumes it. The token must be unpredictable.
 func StopCommands(token string) (begin, end string) {
 	return "::stop-commands::" + token + "\n", "::" + token + "::\n"
 }

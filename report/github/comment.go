@@ -62,8 +62,8 @@ func (p *page) verdict(run view.Run) {
 	}
 }
 
-// tasks writes a row for each task in the eval's order; if there are many, those that did
-// not pass or that an attack succeeded on come first.
+// tasks writes a row for each task, in the eval's order. If there are many, tasks that did not pass or that
+// an attack succeeded on come first.
 func (p *page) tasks(tasks []view.Task) {
 	if len(tasks) > maxInOrder {
 		others := slices.DeleteFunc(slices.Clone(tasks), view.Task.IsQuiet)
@@ -77,7 +77,7 @@ func (p *page) tasks(tasks []view.Task) {
 	p.table(roomTasks, columns, rows, "task")
 }
 
-// maxInOrder is the number of tasks that always fit, whatever their names.
+// maxInOrder is the number of tasks that always fit, however long their names are.
 const maxInOrder = 12
 
 func taskRow(t view.Task) []string {
@@ -109,7 +109,7 @@ func (p *page) failures(tasks []view.Task) {
 	})
 }
 
-// title says how many trials did not pass, how many do not count, and in how many an attack succeeded.
+// title says how many trials did not pass, how many do not count, and how many were attacked successfully.
 func title(failures []view.Alike[view.Failure]) string {
 	failed, others, attacks := 0, 0, 0
 	for _, f := range failures {
@@ -149,7 +149,7 @@ func failureText(f view.Alike[view.Failure]) string {
 	case len(f.Task.Trials) > 1:
 		which += fmt.Sprintf(", trial %d", f.Trials[0])
 	}
-	if f.What.Reasons == "" || f.What.Word != string(evidence.ClassFail) { // which reasons of graders say by themselves
+	if f.What.Reasons == "" || f.What.Word != string(evidence.ClassFail) { // graders' reasons imply that the trial failed
 		which += ": " + code(f.What.Word)
 	}
 	text := which + "\n\n"

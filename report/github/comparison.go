@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Comparison writes how runs differ from the first, regressions first, which differences
-// are significant, and the results of each run. It returns errors of w.
+// Comparison writes how runs differ from the first one, regressions first, which differences are significant,
+// and the results of each run. It returns errors of w.
 func Comparison(w io.Writer, c results.Comparison) error {
 	var p page
 	p.printf("### %s\n\n", view.ChangesLine(c))
@@ -35,7 +35,7 @@ func (p *page) changed(all []results.Difference) {
 	p.table(roomChanges, columns, rows, "difference")
 }
 
-// pairs writes a row for each figure of two runs, over the tasks that both have.
+// pairs writes a row for each figure of two runs, over the tasks that both runs have.
 func (p *page) pairs(all []results.Pair) {
 	columns := []column{{"Mean over tasks", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference", false}, {"95% interval", true}}
 	var rows [][]string
@@ -47,8 +47,7 @@ func (p *page) pairs(all []results.Pair) {
 	p.table(roomPairs, columns, rows, "figure")
 }
 
-// unlike lists, collapsed, the settings that differ from the first run and may explain
-// different results.
+// unlike writes, collapsed, the settings that differ from the first run and may explain different results.
 func (p *page) unlike(all []results.Pair) {
 	columns := []column{{"Not alike", false}, {"Run", true}, {"Before", false}, {"After", false}}
 	var rows [][]string
@@ -73,7 +72,7 @@ func shareOf(t results.ComparedTask) string {
 	return share + ", " + code(word)
 }
 
-// runs writes a row for each run, with what is missing.
+// runs writes a row for each run, with its missing trials.
 func (p *page) runs(runs []results.ComparedRun) {
 	columns := []column{{"Run", true}, {"Agent", false}, {"Model", false}, {"Passed", true}, {"Rate", true}, {"MCP calls", true}, {"Cost", true}, {"Median time", true}, {"Of note", false}}
 	var rows [][]string

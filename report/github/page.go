@@ -65,8 +65,8 @@ type column struct {
 	figures bool
 }
 
-// table writes a table as far as it fits, and how many more rows there are. Columns that
-// are empty in every row are omitted.
+// table writes as many rows of a table as fit, and the number of others. Columns that are empty in every row
+// are omitted.
 func (p *page) table(room int, columns []column, rows [][]string, what string) {
 	if len(rows) == 0 {
 		return
@@ -150,8 +150,8 @@ func isWord(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' |
 
 func endsWWW(s string) bool { return strings.HasSuffix(s, "w.") || strings.HasSuffix(s, "W.") }
 
-// isMarkOfProse reports whether the character at i has no special meaning because of its
-// context: an underscore within a word, or a colon followed by a space.
+// isMarkOfProse reports whether the character at i has no special meaning in its context: an underscore
+// within a word, or a colon followed by a space.
 func isMarkOfProse(s string, i int) bool {
 	switch {
 	case i == 0 || i+1 == len(s) || !isWord(rune(s[i-1])):

@@ -37,8 +37,8 @@ type Report struct {
 	Servers     []Server          `json:"servers"`
 }
 
-// Document returns the report as indented JSON. JSON from servers stays on one line, so
-// that it is about as large as on the wire.
+// Document returns the report as indented JSON. JSON from servers stays on one line, so that it is about as
+// large as it was when sent.
 func (r Report) Document() ([]byte, error) {
 	compact, err := evidence.Marshal(r)
 	if err != nil {
@@ -90,15 +90,15 @@ type Server struct {
 	Tokens   int                  `json:"tokens_estimate"`
 	Findings finding.Findings     `json:"findings"`
 	Pin      *PinCheck            `json:"pin,omitempty"`     // nil if the lock has none
-	Drift    []catalog.Difference `json:"drift,omitempty"`   // between the first and the last list
-	Asked    map[string]int       `json:"asked,omitempty"`   // requests from the server to its client by method; all were rejected
+	Drift    []catalog.Difference `json:"drift,omitempty"`   // changes between the first and the last list
+	Asked    map[string]int       `json:"asked,omitempty"`   // number of requests from the server to its client, by method; all were rejected
 	Answers  []Answered           `json:"answers,omitempty"` // responses to exercises
-	Ended    string               `json:"ended,omitempty"`   // how it ended before it was asked to
+	Ended    string               `json:"ended,omitempty"`   // how it ended before it was told to
 	Activity
 	Guarantees *evidence.Guarantees `json:"guarantees,omitempty"`
 }
 
-// Activity is what a server did apart from responding.
+// Activity is what a server did in addition to responding.
 type Activity struct {
 	Did    *results.Activity  `json:"activity,omitempty"` // nil if nothing could be observed
 	Used   *evidence.Resource `json:"used,omitempty"`
@@ -139,7 +139,7 @@ type Exercise struct {
 	What      string          `json:"what"`
 	Name      string          `json:"name"` // tool or prompt name, or resource URI
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Anew      bool            `json:"-"` // in a new container, as those that follow it
+	Anew      bool            `json:"-"` // in a new container, like the exercises that follow it
 }
 
 // Answered is the result of an exercise.

@@ -76,7 +76,7 @@ func (p *page) entry(l catalog.List, e catalog.Entry) {
 		}
 		if l.Bytes <= maxLaidOut && jsontext.Depth(raw) <= maxIndents {
 			var b bytes.Buffer
-			_ = json.Indent(&b, raw, indent+indent, indent) // it is valid JSON
+			_ = json.Indent(&b, raw, indent+indent, indent) // cannot fail: raw is valid JSON
 			raw = b.Bytes()
 		}
 		p.line("%s%s%s %s", indent, indent, member, text.VisibleLines(string(raw)))
@@ -191,7 +191,7 @@ func place(m finding.Finding) string {
 	return strings.Join(parts, " ")
 }
 
-// pin writes how the catalog differs from its pin, and from itself a moment later.
+// pin writes how the catalog differs from its pin, and how it changed during the inspection.
 func (p *page) pin(s Server) {
 	if len(s.Drift) > 0 {
 		p.section("it listed something else a moment later")

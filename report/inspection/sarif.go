@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// sarifLog is a SARIF 2.1.0 document as far as it is used here.
+// sarifLog is a SARIF 2.1.0 document, with only the parts that are used here.
 type sarifLog struct {
 	Schema  string     `json:"$schema"`
 	Version string     `json:"version"`
@@ -89,8 +89,8 @@ type sarifLogical struct {
 	FullName string `json:"fullyQualifiedName"`
 }
 
-// Rules about what servers do, or list later. Rules about findings in texts are named by
-// their kinds.
+// Rules about servers' actions and about later changes of their lists. Rules about findings in texts are
+// named by the kind of finding.
 const (
 	rulePin   = "pin"
 	ruleDrift = "drift"
@@ -101,8 +101,7 @@ const (
 // rule describes a rule and its level.
 type rule struct{ id, level, about string }
 
-// rules returns all rules. Findings in texts are warnings, since honest servers have some
-// too.
+// rules returns all rules. Findings in texts are only warnings, since honest servers have some too.
 func rules() []rule {
 	return []rule{
 		{string(finding.Overrides), "warning", "A text overrides instructions of the model."},
@@ -180,8 +179,8 @@ func SARIF(run view.Run) ([]byte, error) {
 	return r.sarif("waza run", sarifInvocation{Successful: !r.Ended.IsZero() && !run.Interrupted}, all[:min(len(all), maxResults)])
 }
 
-// eventRules are the rules about what happens to servers in a trial. That a mock does not answer says
-// nothing about a server.
+// eventRules are the rules about events of servers in a trial. An unanswered request to a mock is no event of
+// a server.
 var eventRules = map[view.EventKind]string{view.Unpinned: rulePin, view.RugPull: ruleDrift, view.Ended: ruleEnded}
 
 // sarif returns the document for a single run of a tool.
@@ -245,7 +244,7 @@ func (r Report) resultsOf(s Server) (all []sarifResult) {
 	return all
 }
 
-// result returns what a line says about a server, by a rule.
+// result returns the result that a line about a server states under a rule.
 func (r Report) result(server, id, where, line string) sarifResult {
 	level := "warning"
 	if i := slices.IndexFunc(rules(), func(u rule) bool { return u.id == id }); i >= 0 {

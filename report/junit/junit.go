@@ -1,15 +1,14 @@
-// Package junit writes a run's results as JUnit XML. The output is valid under the schema
-// of Ant's JUnit tasks, the strictest in use, and so under Jenkins' own.
+// Package junit writes a run's results as JUnit XML. The output is valid under the schema of Ant's JUnit
+// tasks, the strictest in use, and so under Jenkins' own.
 //
-// A run is one suite and each task a case, named as in waza. A case is passed, or a failure
-// if graders failed a trial, an error if there is no
-// verdict on the agent's work or it was not completed, or skipped if a trial did not run. A
-// trial that ended as infra is an error, not skipped: it does not count in the verdict, but a
-// pipeline that shows it as skipped would be green without an outcome. A metric with a
-// threshold is a case too, since it affects the run's exit code.
+// A run is one suite and each task a case, named as in waza. A case has passed, or is a failure if graders
+// failed a trial, an error if the agent's work was not completed or has no verdict, or skipped if a trial did
+// not run. A trial that ended as infra is an error and not skipped: it does not count in the verdict, but a
+// pipeline that shows it as skipped would be green without an outcome. A metric with a threshold is a case
+// too, since it affects the run's exit code.
 //
-// The package uses results only; it reads no files and no clock. Texts are untrusted, so
-// each is limited, and so is their total.
+// The package uses results only; it reads no files and no clock. Texts are untrusted, so their lengths are
+// limited, and so is their total length.
 package junit
 
 import (
@@ -79,7 +78,7 @@ type testcase struct {
 	Skipped   *skipped `xml:"skipped"`
 }
 
-// problem is why a case did not pass: Type is a word, Message a line, Text the full text.
+// problem is the reason why a case did not pass: Type is a word, Message a line, and Text the full text.
 type problem struct {
 	Type, Message string
 	Text          content
@@ -119,7 +118,7 @@ func suiteOf(run view.Run) suite {
 	texts := budget{left: maxTexts}
 	var before strings.Builder
 	for _, task := range view.Tasks(r) {
-		if task.Trigger != nil { // counted in a metric, which has its own case
+		if task.Trigger != nil { // it counts in a metric, which has a case of its own
 			continue
 		}
 		s.Cases = append(s.Cases, taskCase(class, r.Config.RunsPerTest, task, &texts))
@@ -168,8 +167,8 @@ func properties(r results.Results) []property {
 	return all
 }
 
-// metricCase returns the case of a metric. What a run lacks that is not judged could still raise or lower
-// it.
+// metricCase returns the case of a metric. It is skipped until the run is judged, since the missing trials
+// could still raise or lower the metric.
 func metricCase(class string, m results.Measure, run view.Run) testcase {
 	c := testcase{Classname: class, Name: nameOf("metric " + m.Identifier)}
 	switch {
@@ -183,8 +182,8 @@ func metricCase(class string, m results.Measure, run view.Run) testcase {
 
 func milliseconds(ms int64) seconds { return seconds(time.Duration(ms) * time.Millisecond) }
 
-// taskCase returns the case of a task with the planned number of trials. It is named as in
-// waza, so that a pipeline's history stays continuous.
+// taskCase returns the case of a task with the planned number of trials. It is named as in waza, so that a
+// pipeline's history is continuous.
 func taskCase(class string, planned int, task view.Task, texts *budget) testcase {
 	c := testcase{Classname: class, Name: nameOf(cmp.Or(task.DisplayName, task.TestID))}
 	var failed, broken []view.Trial
@@ -199,7 +198,7 @@ func taskCase(class string, planned int, task view.Task, texts *budget) testcase
 		default:
 			broken = append(broken, trial)
 		}
-		if reported.Len() > maxText { // no more is kept
+		if reported.Len() > maxText { // the rest would not be kept
 			continue
 		}
 		if planned > 1 {
@@ -259,7 +258,7 @@ func line(s string) string { return text.Line(s, maxLine) }
 // budget is the number of bytes left for reasons.
 type budget struct{ left int }
 
-// take returns s in visible form as far as it fits.
+// take returns the part of s that fits, in visible form.
 func (b *budget) take(s string) content {
 	if s == "" {
 		return ""

@@ -48,7 +48,7 @@ func (p page) send(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
 	d := report.Document{Title: p.title, Served: true, Nav: append([]report.NavItem{runs}, p.nav...)}
-	_ = d.Write(w, func(yield func(report.Page, error) bool) { // an error means that the client has gone or is too slow
+	_ = d.Write(w, func(yield func(report.Page, error) bool) { // an error means that the client disconnected or is too slow
 		for _, one := range p.pages {
 			if !yield(one, nil) {
 				return
@@ -57,7 +57,7 @@ func (p page) send(w http.ResponseWriter, status int) {
 	})
 }
 
-// refresh is how many seconds the page of something at work is shown before it is loaded again.
+// refresh is the number of seconds after which the page of something in progress is loaded again.
 const refresh = 2
 
 // maxListed is the maximum number of runs on a page.
@@ -96,7 +96,7 @@ func (s *Server) overviewPage(r *http.Request) (page, error) {
 	links, p := report.ServedRun(run.ID), pageOf(run)
 	if run.Live() {
 		now := s.runs.progress(run)
-		p.again = refresh + 10*int(time.Since(began).Seconds()) // the evidence of a large run takes long to read
+		p.again = refresh + 10*int(time.Since(began).Seconds()) // reading the evidence of a large run takes long
 		if run.Planned > 0 {
 			p.pages = append(p.pages, report.LiveOverview(shown, now, links))
 		} else {
@@ -305,8 +305,7 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, 
 	return results.Compare(entries), shown, nil
 }
 
-// outline returns a run's figures. Without results it returns only what the run's record
-// has.
+// outline returns a run's figures. If there are no results, it returns only the data of the run's record.
 func (s *Server) outline(run view.ListedRun) (results.Outline, error) {
 	empty := results.Outline{EvalName: run.Eval, OutlineConfig: results.OutlineConfig{Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}}
 	file, err := s.runs.openFile(run.ID, runner.ResultsFile)

@@ -126,8 +126,8 @@ func trialPath(id evidence.TrialID) string {
 	return filepath.ToSlash(string(runner.TrialDir("", id.Task, id.Number)))
 }
 
-// newestCall returns the newest call of a trial without a response among the last frames of each
-// server, or nil. Incomplete lines are skipped.
+// newestCall returns the newest call of a trial that has no response among the last frames of each server, or
+// nil. Incomplete lines are skipped.
 func newestCall(x *runs, run string, id evidence.TrialID) (newest *view.CallProgress) {
 	names, _ := evidence.Dir(filepath.Join(x.dir, run, trialPath(id))).FrameFiles()
 	for _, name := range names {

@@ -42,7 +42,7 @@ func (x *runs) openFile(id, name string) (*os.File, error) {
 	return file, missing(err)
 }
 
-// missing returns errNotThere for errors that mean it, and any other err unchanged.
+// missing returns errNotThere if err means that something does not exist, and any other err unchanged.
 func missing(err error) error {
 	for _, class := range []error{fs.ErrNotExist, evidence.ErrNotPlain, syscall.ENOTDIR, syscall.EISDIR, syscall.EINVAL} {
 		if errors.Is(err, class) {
@@ -97,7 +97,7 @@ func (x *runs) find(id string) (view.ListedRun, error) {
 		return view.ListedRun{}, err
 	}
 	r := x.read(id, dir)
-	if _, err := x.at(id); err != nil { // removed while it was read, so that it looks interrupted
+	if _, err := x.at(id); err != nil { // the run was removed while it was read, and would look interrupted
 		return view.ListedRun{}, err
 	}
 	if r.State == view.StateEnded {
@@ -195,8 +195,7 @@ func judge(r *view.ListedRun, head results.Results) {
 // evidence of every trial.
 const maxComputed = 8
 
-// computed is a cached view of a run, with the version of the files from which it was
-// computed.
+// computed is a cached view of a run, with the version of the files that it was computed from.
 type computed struct {
 	stamps stamps
 	run    view.Run

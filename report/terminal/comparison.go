@@ -37,7 +37,7 @@ func Comparison(w io.Writer, c results.Comparison, width int) error {
 	return err
 }
 
-// who returns the columns that identify runs, and those of their results.
+// who returns the columns that identify runs, and the columns of their results.
 func who(runs []view.ComparedRun) []column {
 	var rows [][]string
 	for _, r := range runs {
@@ -79,7 +79,7 @@ func known(columns []column) []column {
 	})
 }
 
-// notes returns lines with what the table does not show.
+// notes returns lines about a run that complement the table.
 func notes(r view.ComparedRun) string {
 	var out strings.Builder
 	for _, note := range r.Notes {
@@ -91,11 +91,10 @@ func notes(r view.ComparedRun) string {
 	return out.String()
 }
 
-// Pairs writes the comparison of each other run with the first: differing settings, the
-// figures over the tasks that both have, and the tasks that ended differently. Without a
-// significant difference it says so rather than showing a number. A width of 0 is
-// unlimited; otherwise task ids are shortened to fit, as far as possible, and then intervals
-// are omitted, which the header indicates.
+// Pairs writes a comparison of each run with the first one: differing settings, the figures over the tasks
+// that both runs have, and the tasks that ended differently. If a difference is not significant, it says so
+// and shows no number. A width of 0 is unlimited; otherwise task IDs are shortened to fit, as far as
+// possible, and then intervals are omitted, which the header indicates.
 func Pairs(w io.Writer, c results.Comparison, width int) error {
 	var out strings.Builder
 	for i, p := range c.Pairs {
@@ -111,7 +110,7 @@ func Pairs(w io.Writer, c results.Comparison, width int) error {
 	return err
 }
 
-// mostUnlike is how many settings that differ between two runs are listed.
+// mostUnlike is the maximum number of listed settings that differ between two runs.
 const mostUnlike = 20
 
 func pairHead(p results.Pair) string {
@@ -142,8 +141,8 @@ func pairTable(p results.Pair) string {
 	return "\n" + tableOf(pairColumns(p, []string{"MEAN OVER TASKS"}, rows))
 }
 
-// pairColumns returns the columns of a comparison: what is compared, by titles, then
-// before, after, difference and interval.
+// pairColumns returns the columns of a comparison: the compared things, by titles, followed by before, after,
+// difference and interval.
 func pairColumns(p results.Pair, titles []string, rows [][]string) []column {
 	before, after := fmt.Sprintf("RUN %d", p.Against), fmt.Sprintf("RUN %d", p.Run)
 	columns := columnsOf(slices.Concat(titles, []string{before, after, "DIFFERENCE", "95% INTERVAL"}), rows)

@@ -35,8 +35,8 @@ func Conversation(w io.Writer, c view.Conversation, how Shown) error {
 	return err
 }
 
-// wrapped breaks lines that are longer than width, and indents what continues them: a terminal
-// would continue them at its edge, where untrusted text looks like output of waza.
+// wrapped breaks lines that are longer than width, and indents the continuations. A terminal would continue
+// them at its left edge, where untrusted text looks like output of waza.
 func wrapped(lines []byte, width int) []byte {
 	const further = "    "
 	var out bytes.Buffer
@@ -62,7 +62,7 @@ func wrapped(lines []byte, width int) []byte {
 // output of waza, and contains no terminal control sequences.
 type shown struct {
 	Shown
-	printed map[string]string // see [view.Conversation]; without what is shown
+	printed map[string]string // see [view.Conversation]; only what has not been shown yet
 	began   time.Time         // reference for displayed times; earlier ones are negative
 }
 
@@ -261,8 +261,7 @@ func (s shown) section(title string, lines []string) string {
 // shownEvents is the number of events of a kind shown, if not all are.
 const shownEvents = 10
 
-// selected returns the events to show: the first ones of each kind, and one that stands for
-// the others.
+// selected returns the events to show: the first ones of each kind, and one that represents the others.
 func (s shown) selected(events []evidence.Event) (some []evidence.Event) {
 	if s.Full {
 		return events

@@ -36,13 +36,13 @@ func (e Ending) Write(w io.Writer) error {
 		e.fit(view.LostServers(e.Run.Results)...), e.fit(slowest(tasks)...), e.fit(e.triggers()...), e.places(), e.fit(Verdict(e.Run, e.Style)))
 }
 
-// WriteShort writes the same with one line per failed trial.
+// WriteShort writes the same as Write, with one line per failed trial.
 func (e Ending) WriteShort(w io.Writer) error {
 	tasks := view.Tasks(e.Run.Results)
 	return writeLines(w, e.failures(tasks, false), e.fit(e.triggers()...), e.places(), e.fit(Verdict(e.Run, e.Style)))
 }
 
-// fit returns lines as [wrapped] breaks them.
+// fit breaks lines like [wrapped].
 func (e Ending) fit(lines ...string) []string {
 	if e.Width == 0 || len(lines) == 0 {
 		return lines
@@ -95,8 +95,8 @@ func again(tasks []view.Task) (lines []string) {
 	return lines
 }
 
-// failures returns why trials did not pass and which attacks succeeded, grouped, and how to see more: in
-// one line each, or in full.
+// failures returns why trials did not pass and which attacks succeeded, grouped, and how to see more. Each
+// group has one line or, with atLength, the full reasons.
 func (e Ending) failures(tasks []view.Task, atLength bool) (lines []string) {
 	left := 0 // number of trials not listed
 	for i, g := range view.Failures(tasks, math.MaxInt) {
@@ -142,7 +142,7 @@ func (e Ending) triggers() []string {
 	return nil
 }
 
-// whyLines returns head with why something happened in a trial, and further lines.
+// whyLines returns head with the reason of something that happened in a trial, and further lines.
 func whyLines(head string, why view.Why) []string {
 	if why.Own != "" {
 		head += ": " + bothEnds(why.Own)
@@ -157,8 +157,8 @@ func whyLines(head string, why view.Why) []string {
 // stackFrame matches a frame of a stack of Node.js.
 var stackFrame = regexp.MustCompile(`^\s*at .+(\)|:\d+)$`)
 
-// bothEnds returns the first and last lines of an untrusted text, indented after the first. From a
-// long text it removes frames of stacks first.
+// bothEnds returns the first and last lines of an untrusted text; lines after the first are indented. It
+// removes stack frames from long texts first.
 func bothEnds(said string) string {
 	if all := strings.Split(said, "\n"); len(all) > shownLines {
 		kept := slices.DeleteFunc(slices.Clone(all), stackFrame.MatchString)
@@ -202,7 +202,7 @@ func (e Ending) places() (lines []string) {
 	lines = append(lines, "run directory: "+e.Run.Dir)
 	if e.Run.Resumable() {
 		when := ""
-		if e.Run.Missing() == 0 { // all that lack a verdict ended as infra
+		if e.Run.Missing() == 0 { // all trials without a verdict ended as infra
 			when = ", once the cause is mended"
 		}
 		lines = append(lines, "to complete it"+when+": waza run --resume "+text.ShellWord(e.Run.Dir))
@@ -210,7 +210,7 @@ func (e Ending) places() (lines []string) {
 	return lines
 }
 
-// ungraded returns lines about misreported calls that no grader failed.
+// ungraded returns lines about misreported calls for which no grader failed the trial.
 func ungraded(tasks []view.Task) (lines []string) {
 	for _, m := range view.Gather(tasks, view.Trial.Misreported) {
 		lines = append(lines, text.Indented(whichText(m)+" "+m.What))

@@ -11,11 +11,11 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Run writes a line for each task, at most width columns wide, with as many columns as fit:
-// how many trials passed of those that count, how they ended, the mean score, MCP calls and total agent time.
-// Then it writes a line for each server, lines with remarks on servers, and a line about
-// the eval. A width of 0 is unlimited. Further lines show the usage of the agent's models
-// and of judges, and attacks that escaped a weak sandbox.
+// Run writes a line for each task, at most width columns wide, with as many columns as fit: how many of the
+// counted trials passed, how trials ended, the mean score, MCP calls and total agent time. Then it writes a
+// line for each server, lines with remarks on servers, and a line about the eval. Further lines show the
+// usage of the agent's models and of judges, and attacks that escaped a weak sandbox. A width of 0 is
+// unlimited.
 func Run(w io.Writer, r results.Results, width int) error {
 	var out strings.Builder
 	servers := view.Servers(r.Servers)
@@ -66,7 +66,7 @@ func attackTable(r results.Results, width int) string {
 	return line
 }
 
-// attackColumns returns the attacked tasks, how many of their trials passed, and the
+// attackColumns returns columns with the attacked tasks, the number of their trials that passed, and the
 // results of the attacks. Columns without results are omitted.
 func attackColumns(rows []view.Attacks, all view.Attacks) []column {
 	row := func(a view.Attacks) []string {
@@ -110,8 +110,8 @@ func serverTable(servers []view.Server, width int) string {
 // maxRemarked is the maximum number of items of a kind in a line about a server.
 const maxRemarked = 3
 
-// remarkLines returns a line for each server that did something to review before trusting
-// it. Lines are shortened to width.
+// remarkLines returns a line for each server with actions to review before trusting it. Lines are shortened
+// to width.
 func remarkLines(servers []view.Server, width int) string {
 	var out strings.Builder
 	for _, s := range servers {

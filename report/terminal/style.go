@@ -21,7 +21,7 @@ func (s Style) Bad(text string) string { return s.paint("31", text) }
 // Doubtful styles uncertain results.
 func (s Style) Doubtful(text string) string { return s.paint("33", text) }
 
-// Strong styles what should stand out.
+// Strong styles important text.
 func (s Style) Strong(text string) string { return s.paint("1", text) }
 
 // Faint styles secondary text.
@@ -36,7 +36,7 @@ func (s Style) Skill(text string) string { return s.paint("35", text) }
 // Builtin styles uses of the agent's own tools.
 func (s Style) Builtin(text string) string { return s.paint("34", text) }
 
-// codes are those of all styles, and of their end.
+// codes are the codes of all styles, and of their end.
 var codes = []string{"32", "31", "33", "1", "90", "36", "35", "34", "0"}
 
 // Sequences returns the control sequences of all styles.

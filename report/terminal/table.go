@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// Paint returns the function that styles text about something in a state.
+// Paint returns the function that styles text about something with the given state.
 func Paint(style Style, state view.State) func(string) string {
 	switch state {
 	case view.Good:
@@ -44,8 +44,8 @@ func (c column) width() int {
 // minTask is the minimum width to which a column of names is shortened.
 const minTask = 12
 
-// fitted returns columns with the one at an index shortened, as far as possible, so that
-// the table fits in width. A width of 0 or less is unlimited.
+// fitted returns columns with the column at an index shortened, as far as possible, so that the table fits in
+// width. A width of 0 or less is unlimited.
 func fitted(columns []column, at, width int) []column {
 	over := columnsWidth(columns) - width
 	if width <= 0 || over <= 0 {
@@ -129,8 +129,8 @@ func tableWithin(columns []column, width int) string {
 	return strings.Replace(table, "\n", more+"\n", 1)
 }
 
-// roomy returns the columns that fit if the first is as short as possible, and a suffix for
-// the header if some were omitted.
+// roomy returns the columns that fit if the first one is as short as possible, and a suffix for the header if
+// columns were omitted.
 func roomy(columns []column, width int) (shown []column, more string) {
 	least := func() int {
 		return min(columns[0].width(), minTask) + columnsWidth(columns) - columns[0].width() + text.Columns(more)

@@ -80,10 +80,10 @@ func (f Figure) Range() string {
 	return "none: 1 task"
 }
 
-// Difference is a task that ended differently than in another run.
+// Difference is a task that ended differently in another run.
 type Difference struct{ results.Difference }
 
-// ChangesLine returns how many runs are compared, and how many differences of tasks of each kind there are.
+// ChangesLine returns the number of compared runs, and of the differences between tasks, by kind.
 func ChangesLine(c results.Comparison) string {
 	if len(c.Differences) == 0 {
 		return fmt.Sprintf("%s compared: all tasks ended as in run 1", text.Count(len(c.Runs), "run"))
@@ -196,10 +196,10 @@ type ComparedRun struct {
 	Tokens       string
 	Cost         string
 	MedianTime   string
-	Notes        []Note // what limits the use of its figures
+	Notes        []Note // facts that limit the use of its figures
 }
 
-// notesOn returns the notes on a run that is compared with the first.
+// notesOn returns the notes on a run that is compared with the first one.
 func notesOn(r, first results.ComparedRun) (all []Note) {
 	if r.Infra > 0 {
 		all = append(all, Note{What: text.Count(r.Infra, "trial") + " could not be completed, or ended by the crash of a server or at a cassette miss, which says nothing about the agent"})

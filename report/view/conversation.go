@@ -24,9 +24,9 @@ type Conversation struct {
 	Gateway      bool                // the models were called through the gateway
 	Steps        []Step              // in chronological order
 	Narration    *evidence.Narration // nil if there is no transcript
-	Contradicted []string            // where the agent's account of its calls is wrong
+	Contradicted []string            // what is wrong in the agent's account of its calls
 	Events       []evidence.Event    // other than calls, in chronological order; see Usual
-	Printed      map[string]string   // to stderr by servers that ended by themselves, unless the message has it
+	Printed      map[string]string   // the stderr of servers that exited by themselves, by server, unless the trial's message has it
 	Replies      []Reply             // of a model that played the user
 	Injected     map[int][]int       // numbers of the attack's injections in the result, by call
 	Gaps         []string            // evidence that cannot be read
@@ -50,8 +50,8 @@ func (s Step) start() time.Time {
 	return s.Call.Start
 }
 
-// Begins returns the time of a step: the events before it are shown before it. A step that only the
-// transcript has is not earlier than the agent's start.
+// Begins returns the time at which a step begins; events before that time are shown before the step. A step
+// that only the transcript has is no earlier than the agent's start.
 func (c Conversation) Begins(s Step) time.Time {
 	switch {
 	case s.Turn != nil && !s.Turn.Start.IsZero():
@@ -74,10 +74,10 @@ type Turn struct {
 type Use struct {
 	dialect.Use
 	Call   int             // number of the call that executed it; 0 without one
-	Result *dialect.Result // as given to the model; nil if it never was
+	Result *dialect.Result // as given to the model; nil if it was never given
 }
 
-// Came returns a phrase about the outcome of a use, or "" for an ordinary result.
+// Came describes the outcome of a use in a phrase; it returns "" for an ordinary result.
 func (u Use) Came() string {
 	switch {
 	case u.Call > 0:
@@ -188,12 +188,12 @@ func turnOf(call evidence.ModelCall) *Turn {
 	return t
 }
 
-// toolResults holds the results given to models, by the use's id, or by the tool's name if uses
-// have no id.
+// toolResults holds the results given to models, by the ID of the use, or by the name of the tool if uses
+// have no ID.
 type toolResults map[string][]dialect.Result
 
-// read adds the results in a request. Requests repeat the conversation, so the one with the
-// most results has all of them.
+// read adds the results in a request. Requests repeat the conversation, so the request with the most results
+// has all of them.
 func (r toolResults) read(call evidence.ModelCall) {
 	request, err := dialect.ReadRequest(call.Dialect, call.Path, call.Request)
 	if err != nil {
@@ -242,8 +242,8 @@ func steps(turns []*Turn, calls []evidence.Call) (all []Step) {
 	return all
 }
 
-// carriedOut assigns a call to the first use with its id that has none. Uses without an id
-// are identified by their arguments.
+// carriedOut assigns a call to the first use with its ID that has no call yet. Uses without an ID are
+// identified by their arguments.
 func (t *Turn) carriedOut(call *evidence.Call) {
 	for i := range t.Uses {
 		use := &t.Uses[i]
@@ -257,11 +257,12 @@ func (t *Turn) carriedOut(call *evidence.Call) {
 // Words about steps that only the agent's transcript has.
 const (
 	AsReported = "as the agent reports"
-	NoSuccess  = "no success"           // of a tool of the agent's own
+	NoSuccess  = "no success"           // of one of the agent's own tools
 	NeverMade  = "reported, never made" // a call
 )
 
-// Ended returns how a turn ended, in words, with its fault; "" if it was answered without one.
+// Ended describes how a turn ended, including its fault; it returns "" if the turn was answered without a
+// fault.
 func (t *Turn) Ended() string {
 	var said []string
 	if t.Fault != "" {
@@ -273,7 +274,7 @@ func (t *Turn) Ended() string {
 	return strings.Join(said, ", ")
 }
 
-// Tokens returns the tokens of a turn; "" if they are not known.
+// Tokens describes the tokens of a turn; it returns "" if they are unknown.
 func (t *Turn) Tokens() string {
 	if t.Usage == nil {
 		return ""
@@ -281,14 +282,14 @@ func (t *Turn) Tokens() string {
 	return tokensText(t.Usage.Input, t.Usage.Cached, t.Usage.Output)
 }
 
-// Used is what the models of a trial took, as far as it is known, as in [results.Usage] and [results.Models].
+// Used is the known usage of a trial's models, as in [results.Usage] and [results.Models].
 type Used struct {
 	Input, Output *int64   // tokens; nil if unknown
-	ByAgent       bool     // the agent reports them
+	ByAgent       bool     // the agent reported the tokens
 	Cost          *float64 // US dollars; nil if unknown
 }
 
-// Used returns what the trial's models took, as counted by the gateway or, without one, reported by the
+// Used returns the usage of the trial's models, as counted by the gateway or, without one, reported by the
 // agent.
 func (c Conversation) Used() (u Used) {
 	if n := c.Narration; !c.Gateway && n != nil && n.Tokens != nil {
@@ -345,7 +346,7 @@ func StateOfEvent(e evidence.Event) State {
 // EventWord returns the kind of an event, in words.
 func EventWord(e evidence.Event) string { return strings.ReplaceAll(e.Kind, "_", " ") }
 
-// readInjected reads which injections the results of calls contain.
+// readInjected reads which injections occur in the results of calls.
 func (c *Conversation) readInjected(dir evidence.Dir) error {
 	c.Injected = map[int][]int{}
 	calls := c.CallsByFrame()
@@ -409,7 +410,7 @@ type Reply struct {
 	Problem string // why there is no reply; empty if there is one
 }
 
-// Did returns the reaction in a few words.
+// Did describes the reaction in a few words.
 func (r Reply) Did() string {
 	switch {
 	case r.Problem != "":
@@ -422,7 +423,7 @@ func (r Reply) Did() string {
 	return "replies"
 }
 
-// Text returns the reply, or why there is none.
+// Text returns the reply, or the reason why there is none.
 func (r Reply) Text() string {
 	if r.Problem != "" {
 		return r.Problem

@@ -2,13 +2,13 @@ package view
 
 import "github.com/waza-isolate/waza/evidence"
 
-// Isolation is how the trials of a run were isolated.
+// Isolation describes how the trials of a run were isolated.
 type Isolation struct {
 	Word  string // such as "Not isolated"
 	State State
 	Text  string // a sentence
-	Tried int    // ways out of the sandbox that were tried; 0 without a certificate
-	Open  int    // those that led out
+	Tried int    // number of attacks on the sandbox; 0 without a certificate
+	Open  int    // number of attacks that got out
 }
 
 // Isolation returns how the run's trials were isolated.

@@ -16,7 +16,7 @@ import (
 // Remark is a phrase about a call: who asked for it, how it relates to other calls, and
 // what is unusual about it.
 type Remark struct {
-	Flag  string // what is unusual, in a word or two; the phrase may begin with it
+	Flag  string // a word or two about what is unusual; the phrase may begin with it
 	Text  string
 	More  string // an additional phrase, if there is space
 	Call  int    // another call that the phrase refers to; 0 for none
@@ -36,7 +36,7 @@ func (c Conversation) Remarks() map[int][]Remark {
 	return all
 }
 
-// faulty returns a remark about the fault that waza made of a call.
+// faulty returns a remark about the fault that waza injected into a call.
 func faulty(call evidence.Call) []Remark {
 	if call.Fault == "" {
 		return nil
@@ -45,7 +45,7 @@ func faulty(call evidence.Call) []Remark {
 	return []Remark{{Flag: said, Text: said, State: Doubtful}}
 }
 
-// askedFor returns who asked for a call, if models were called through a gateway.
+// askedFor returns a remark about who asked for a call, if models were called through a gateway.
 func (c Conversation) askedFor(call evidence.Call) []Remark {
 	switch {
 	case call.Origin == evidence.OriginModel:
@@ -81,7 +81,7 @@ func (c Conversation) canaries() map[int][]Remark {
 	return all
 }
 
-// listed returns remarks about how a call matches what the server listed.
+// listed returns remarks about how a call matches the tools that the server listed.
 func listed(call evidence.Call) (all []Remark) {
 	if call.Known != nil && !*call.Known {
 		all = append(all, Remark{Flag: "unknown tool", Text: "no such tool was listed", State: Doubtful})
@@ -116,7 +116,7 @@ func (c Conversation) reported(call evidence.Call) (all []Remark) {
 // maxQuoted is the maximum length of a quotation from the agent's account, in columns.
 const maxQuoted = 160
 
-// Counted lists things by their numbers. There must be at least one.
+// Counted lists things by their numbers. numbers must not be empty.
 func Counted(numbers []int, thing string) string {
 	const most = 20
 	if len(numbers) > 1 {
@@ -125,8 +125,8 @@ func Counted(numbers []int, thing string) string {
 	return thing + " " + strings.Join(text.Some(numbers, most, strconv.Itoa), ", ")
 }
 
-// relations returns remarks about the relations between calls, by call number: retries, and
-// what followed failures.
+// relations returns remarks about the relations between calls, by call number: retries, and the calls that
+// followed failures.
 func relations(calls []evidence.Call) map[int][]Remark {
 	all := map[int][]Remark{}
 	for _, incident := range capture.Incidents(calls) {
@@ -154,7 +154,7 @@ func within(calls []evidence.Call) map[int]Remark {
 	for _, call := range calls {
 		switch {
 		case call.Seq == failure.Seq:
-		case !call.Outcome.Failed() || follows(call, failure.End): // a success at the same time as a failure is in no incident
+		case !call.Outcome.Failed() || follows(call, failure.End): // a success during the failed call belongs to no incident
 			last, lastText = call.Seq, fmt.Sprintf("tried again%s, call %d %s", adapted(call, failure), call.Seq, came(call))
 			all[call.Seq] = Remark{
 				Flag: fmt.Sprintf("retry of %d", failure.Seq), Text: fmt.Sprintf("retry of call %d%s, %s", failure.Seq, adapted(call, failure), came(call)), Call: failure.Seq,
@@ -170,7 +170,7 @@ func within(calls []evidence.Call) map[int]Remark {
 	return all
 }
 
-// knownFirst returns the failure that ended first, or the first call if none has an end.
+// knownFirst returns the failed call that ended first, or the first call if no end is known.
 func knownFirst(calls []evidence.Call) evidence.Call {
 	first := calls[0]
 	for _, call := range calls[1:] {
@@ -181,7 +181,7 @@ func knownFirst(calls []evidence.Call) evidence.Call {
 	return first
 }
 
-// follows reports whether a call was made after the time at which a failure was known.
+// follows reports whether a call was made after a failure became known.
 func follows(call evidence.Call, known time.Time) bool {
 	return !known.IsZero() && !call.Start.Before(known)
 }

@@ -1,11 +1,9 @@
-// Package view decides what to show of a run, for all outputs: pages, Markdown comments,
-// JUnit XML and terminals. [Run] has the verdict on a run and what it lacks; [Task] how a
-// task's trials ended; [Why] why a trial did not pass; [Conversation] what happened in it;
-// [ServerRemarks] and [Events] what to review before trusting a server; [Figure] and [Difference]
-// how runs differ.
+// Package view decides what is shown of a run, for all outputs: pages, Markdown comments, JUnit XML and
+// terminals. [Run] holds the verdict on a run and what the run lacks; [Task] how a task's trials ended; [Why]
+// why a trial did not pass; [Conversation] what happened in it; [ServerRemarks] and [Events] what to review
+// before trusting a server; [Figure] and [Difference] how runs differ.
 //
-// It evaluates nothing. Its texts quote untrusted data, which each output must escape in its own
-// format.
+// It evaluates nothing. Its texts quote untrusted data, which each output must escape for its format.
 package view
 
 import (
@@ -21,7 +19,7 @@ import (
 
 // Run is the view of a run, without its trials' evidence.
 type Run struct {
-	Dir         string // as known to the reader
+	Dir         string // path as the reader opened it
 	ID          string
 	Eval        string // file name of the eval
 	EvalSHA256  string
@@ -30,17 +28,17 @@ type Run struct {
 	Ended       time.Time // zero if the run is live or was never completed
 	Interrupted bool
 	AtWork      bool   // the run is live
-	FailFast    bool   // it ends with the first trial that does not pass
+	FailFast    bool   // the run ends after the first trial that does not pass
 	Planned     int    // number of trials
-	Kept        int    // how many of them are those of the run Repeats
-	Repeats     string // the id of that run
+	Kept        int    // number of trials taken over from the run Repeats
+	Repeats     string // ID of that run
 	Isolated    bool
 	Network     string
 	Guarantees  *evidence.Guarantees
 	Certificate *evidence.Certificate // nil if there is none
 	Engine      map[string]string
 	Images      evidence.ImageRecords
-	Inputs      map[string]string // SHA-256 of the files that were read, by path
+	Inputs      map[string]string // SHA-256 of the files read for the run, by path
 	Made        []results.Setting // settings that may differ between compared runs
 	Results     results.Results
 }
@@ -78,8 +76,8 @@ func (r Run) Verdict() string {
 // ExitCode returns the run's exit code.
 func (r Run) ExitCode() int { return r.Results.ExitCode(r.Planned, r.FailFast) }
 
-// Resumable reports whether resuming the run could add outcomes of trials. The record of a run
-// that was killed does not say that it was interrupted.
+// Resumable reports whether resuming the run could add outcomes of trials. The record of a run whose process
+// was killed does not say that it was interrupted.
 func (r Run) Resumable() bool {
 	return r.Interrupted || r.Trials() > 0 && r.ExitCode() == results.ExitIncomplete
 }
@@ -102,7 +100,8 @@ func (r Run) Reasons() []string {
 	return said
 }
 
-// KeptSentence returns how many trials are those of the run that this one repeats; "" for none.
+// KeptSentence returns a sentence about the trials taken over from the run that this one repeats; "" if there
+// are none.
 func (r Run) KeptSentence() string {
 	if r.Kept == 0 {
 		return ""
@@ -110,12 +109,12 @@ func (r Run) KeptSentence() string {
 	return ofTrials(r.Kept, r.Planned, "is", "are") + " kept from the run " + r.Repeats + ", which this one repeats."
 }
 
-// Judged reports whether all trials have ended that the run needs for a verdict.
+// Judged reports whether all trials that the verdict on the run depends on have ended.
 func (r Run) Judged() bool {
 	return !r.AtWork && (r.Missing() == 0 || r.ExitCode() != results.ExitIncomplete)
 }
 
-// Unmet returns the metrics that are under their thresholds, once the run is judged.
+// Unmet returns the metrics below their thresholds, if the run is judged.
 func (r Run) Unmet() []results.Measure {
 	if !r.Judged() {
 		return nil
@@ -123,8 +122,8 @@ func (r Run) Unmet() []results.Measure {
 	return r.Results.Unmet()
 }
 
-// NextFailing returns the next trial in the run's order, wrapping around, that did not pass
-// or was attacked successfully; nil if there is no other.
+// NextFailing returns the next trial, in the run's order and wrapping around, that did not pass or was
+// attacked successfully. It returns nil if there is no other.
 func (r Run) NextFailing(task string, number int) *evidence.TrialID {
 	var first *evidence.TrialID
 	behind := false
@@ -144,8 +143,8 @@ func (r Run) NextFailing(task string, number int) *evidence.TrialID {
 	return first
 }
 
-// TasksLeft returns how many tasks have not ended, which are counted neither as passed nor as not;
-// "" if all have.
+// TasksLeft describes the number of tasks that have not ended. They count neither as passed nor as not
+// passed. It returns "" if all have ended.
 func (r Run) TasksLeft() string {
 	s := r.Results.Summary
 	return tasksLeft(s.TotalTests-s.Ended(), r.AtWork)
@@ -167,8 +166,8 @@ func tasksLeft(n int, atWork bool) string {
 // Missing returns the number of planned trials that did not end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
 
-// MissingSentence returns how many planned trials have no outcome, and in which state the run is; "" if
-// all have one and it is not live.
+// MissingSentence returns how many planned trials have no outcome, and the state of the run. It returns "" if
+// all trials have an outcome and the run is not live.
 func (r Run) MissingSentence() string {
 	missing := r.Missing()
 	state := "ended early"
@@ -206,7 +205,7 @@ func (r Run) MissingSentences() (said []string) {
 	return said
 }
 
-// outcomeSentences returns how the trials ended that count, and how many were broken.
+// outcomeSentences returns sentences about how the counted trials ended, and how many trials were broken.
 func (r Run) outcomeSentences() (said []string) {
 	t := r.Results.Counted()
 	switch {
@@ -229,8 +228,8 @@ func (r Run) outcomeSentences() (said []string) {
 	return append(said, r.BrokenSentences()...)
 }
 
-// BrokenSentences returns how many trials servers broke, and how many a cassette had no answer for: both fail
-// the run.
+// BrokenSentences returns sentences about the trials that servers broke and those that a cassette could not
+// answer. Both fail the run.
 func (r Run) BrokenSentences() (said []string) {
 	for _, class := range evidence.Classes() {
 		if n := r.Outcomes()[class]; n > 0 && class.Fails() {
@@ -241,7 +240,7 @@ func (r Run) BrokenSentences() (said []string) {
 	return said
 }
 
-// ended returns that trials ended as a class that says nothing about the agent, to follow their number.
+// ended returns a phrase, to follow a number of trials, for a class that says nothing about the agent.
 func ended(class evidence.Class) string {
 	switch class {
 	case evidence.ClassServerError:
@@ -252,8 +251,8 @@ func ended(class evidence.Class) string {
 	return "could not be completed"
 }
 
-// TriggerSentence returns how the prompts of trigger_tests.yaml came out, which count through their
-// metric; "" without any.
+// TriggerSentence returns a sentence about the prompts of trigger_tests.yaml, which count through their
+// metric. It returns "" if there are none.
 func (r Run) TriggerSentence() string {
 	m := r.Results.Triggers
 	if m == nil {
@@ -277,11 +276,11 @@ func (r Run) TriggerSentence() string {
 	return line
 }
 
-// maxWrong is the maximum number of prompts listed that were not right.
+// maxWrong is the maximum number of listed prompts with a wrong result.
 const maxWrong = 20
 
-// Line returns the verdict with the counts on which it is based, as in "FAILED: 2 of 14
-// trials did not pass (1 task failed, 1 flaky)".
+// Line returns the verdict with the counts that it is based on, such as "FAILED: 2 of 14 trials did not pass
+// (1 task failed, 1 flaky)".
 func (r Run) Line() string {
 	verdict := strings.ToUpper(r.Verdict())
 	if r.Interrupted && r.ExitCode() == results.ExitIncomplete {
@@ -313,7 +312,7 @@ func (r Run) Line() string {
 	return verdict + ": " + strings.Join(said, "; ")
 }
 
-// passedTrials returns how many trials passed, as in "2 of 3 trials", of those that count.
+// passedTrials describes how many of the counted trials passed, such as "2 of 3 trials".
 func passedTrials(t results.Counts) string {
 	return fmt.Sprintf("%d of %s", t.Passed, text.Count(t.Trials, "trial"))
 }

@@ -31,7 +31,7 @@ type ListedRun struct {
 	Network    string // network of the containers
 	Started    time.Time
 	Ended      time.Time // zero until the run has ended
-	DurationMS int64     // from start to end
+	DurationMS int64     // from the start to the end of the run
 	Tasks      int       // number of tasks
 	EndedTasks int       // tasks that have ended
 	Planned    int       // planned trials of all tasks
@@ -53,7 +53,7 @@ type RunProgress struct {
 	Planned   int   // planned trials of all tasks
 	Done      int   // trials with an outcome
 	Outcomes  map[evidence.Class]int
-	Left      *time.Duration  // estimated time left; nil until as many trials are done as run concurrently
+	Left      *time.Duration  // estimated remaining time; nil until as many trials are done as run at once
 	Trials    []TrialProgress // trials that have started
 }
 

@@ -17,7 +17,7 @@ import (
 type Server struct {
 	Name                                                     string // untrusted
 	Calls, Errors, Median, P95, Recovered, ValidArgs, Tokens string
-	Catalog                                                  string // the beginning of its digest, or that there are several
+	Catalog                                                  string // the beginning of its catalog's digest, or that there are several catalogs
 	Remarks                                                  []Note
 }
 
@@ -48,7 +48,7 @@ func catalogText(s results.ServerCard) string {
 	return fmt.Sprintf("%.8s", s.Catalogs[0].SHA256)
 }
 
-// Act is something that a server did apart from responding.
+// Act is an action of a server other than responding.
 type Act struct {
 	List    string // JSON name of a list in [results.Activity]
 	What    string // what it did
@@ -78,7 +78,7 @@ func FindingLine(server string, f finding.Finding) string {
 	return fmt.Sprintf("server %q, %s: %s", server, place, f.Excerpt)
 }
 
-// Acts returns the acts of a server. What it starts and writes inside its container is not
+// Acts returns the acts of a server. Starting programs and writing files inside its own container are not
 // notable. c may be nil.
 func Acts(c *results.Activity) (all []Act) {
 	if c == nil {
@@ -139,7 +139,7 @@ func Times(n int) string {
 	return text.Number(n) + " times"
 }
 
-// Note is something to know before trusting a server or the figures of a run.
+// Note is something that a user should know before trusting a server or the figures of a run.
 type Note struct {
 	What  string
 	Which []string // untrusted; may be empty
@@ -188,14 +188,14 @@ const (
 	Live      EventKind = "not from the cassette"
 )
 
-// Event is something about a server or a mock in a trial that is to be reviewed. Its texts are untrusted.
+// Event is an event of a server or a mock in a trial that should be reviewed. Its texts are untrusted.
 type Event struct {
-	Server string // empty for a mock of a command
+	Server string // empty for the mock of a command
 	Kind   EventKind
 	Text   string // a sentence
 }
 
-// Events returns the events of a trial: of its mocks of commands, and then by server.
+// Events returns the events of a trial: first those of its mocks of commands, then others by server.
 func Events(r results.RunResult) (all []Event) {
 	for _, c := range r.Commands {
 		if c.ResponseIndex < 0 {
@@ -228,7 +228,7 @@ func (e Event) Line() string {
 	return fmt.Sprintf("server %q: %s", e.Server, e.Text)
 }
 
-// LostServers returns lines about shared servers that died, with the trials that were running.
+// LostServers returns lines about shared servers that died, with the trials that were running then.
 func LostServers(r results.Results) []string {
 	trials := map[string][]string{}
 	for _, task := range Tasks(r) {

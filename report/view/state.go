@@ -6,15 +6,15 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// agentWords are words for how the agent ended a trial as agent_error, by reason.
+// agentWords maps reasons of agent_error to words for how the agent ended the trial.
 var agentWords = map[evidence.Reason]string{
 	evidence.ReasonExitCode: "agent crashed", evidence.ReasonSignal: "agent crashed", evidence.ReasonOOM: "agent out of memory",
 	evidence.ReasonPids: "agent out of processes", evidence.ReasonDisk: "agent out of disk space", evidence.ReasonBudget: "agent over its limits",
 	evidence.ReasonGuest: "agent lost its sandbox", evidence.ReasonMux: "agent lost its sandbox",
 }
 
-// EndedAs returns how a trial ended, in words for people. Formats for machines have the class and the
-// reason themselves.
+// EndedAs describes, for people, how a trial ended. Machine-readable formats use the class and the reason
+// instead.
 func EndedAs(class evidence.Class, reason evidence.Reason) string {
 	word, known := agentWords[reason]
 	switch {
@@ -26,8 +26,8 @@ func EndedAs(class evidence.Class, reason evidence.Reason) string {
 	return Word(class)
 }
 
-// Word returns the outcome of a trial or a call, the result of a grader, or the verdict on a run, in words for
-// people.
+// Word describes, for people, the outcome of a trial or a call, the result of a grader, or the verdict on a
+// run.
 func Word[T ~string](outcome T) string {
 	switch evidence.Class(outcome) {
 	case evidence.ClassError:
@@ -42,15 +42,15 @@ func Word[T ~string](outcome T) string {
 	return strings.ReplaceAll(string(outcome), "_", " ")
 }
 
-// State is how good something is. Outputs show it by a color or a level.
+// State rates something from good to bad. Outputs show it by a color or a level.
 type State int
 
 // States.
 const (
 	Plain    State = iota // neither good nor bad
-	Good                  // as it should be
-	Void                  // it says nothing about the agent's work
-	Doubtful              // out of time, a mistake, or evidence that is missing
+	Good                  // as intended
+	Void                  // says nothing about the agent's work
+	Doubtful              // a timeout, a mistake, or missing evidence
 	Bad                   // wrong
 )
 
@@ -69,7 +69,7 @@ func StateOf[T ~string](ended T) State {
 	return Doubtful // such as timeout and error
 }
 
-// StateOfAttack returns the state of a trial with the result of an attack. Success of the attack is bad.
+// StateOfAttack returns the state of a trial given the result of its attack. An attack that succeeded is Bad.
 func StateOfAttack(ended evidence.AttackOutcome) State {
 	switch ended {
 	case evidence.AttackSucceeded:

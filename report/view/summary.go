@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// SummaryLines returns lines about a run besides its tasks, servers and attacks: the effect of skills, what
-// models and judges took, the eval's labels, and attacks that got out of a weak sandbox.
+// SummaryLines returns lines about a run in addition to its tasks, servers and attacks: the effect of skills,
+// the usage of models and judges, the eval's labels, and attacks that escaped a weak sandbox.
 func SummaryLines(r results.Results) []string {
 	lines := SkillLines(r)
 	if line := FaultLine(r); line != "" {
@@ -51,7 +51,8 @@ func SkillLines(r results.Results) []string {
 	return lines
 }
 
-// FaultLine returns how often trials with faults passed, with and without them; "" without any.
+// FaultLine returns how often trials with injected faults passed, with and without the faults. It returns ""
+// if there are none.
 func FaultLine(r results.Results) string {
 	f := r.Summary.Faults
 	if f == nil {
@@ -85,7 +86,7 @@ func modelsLine(m results.Models) string {
 	return strings.Join(parts, ", ")
 }
 
-// tokensText returns numbers of tokens in words.
+// tokensText describes numbers of tokens.
 func tokensText(input, cached, output int64) string {
 	in := text.Number(input) + " tokens in"
 	if cached > 0 {
@@ -94,7 +95,7 @@ func tokensText(input, cached, output int64) string {
 	return in + ", " + text.Number(output) + " out"
 }
 
-// Reliability returns phrases about how reliably the run's tasks pass; nil without a trial that counts.
+// Reliability returns phrases about how reliably the run's tasks pass. It returns nil if no trial counts.
 func Reliability(r results.Results) []string {
 	s := r.Summary.Statistics
 	if s == nil {
@@ -130,15 +131,16 @@ func consistencyText(c results.ConsistencyCounts) string {
 	return "tasks pass: " + strings.Join(said, ", ")
 }
 
-// Attacks is the row of a task under attack, or of all: how many of its trials passed, and in how many an
-// attack ended in each way, "0" for none.
+// Attacks is a row for an attacked task, or for all such tasks: how many of the trials passed, and how many
+// attacks ended in each way, "0" for none.
 type Attacks struct {
 	Task                                          string
 	Passed                                        string
 	Succeeded, Resisted, NotDelivered, NotDecided string
 }
 
-// AttackRows returns the rows of the tasks under attack, and that of all; nil if there is none.
+// AttackRows returns a row for each attacked task, and a row for all of them. It returns nil if there are
+// none.
 func AttackRows(r results.Results) (rows []Attacks, all *Attacks) {
 	for _, t := range r.Tasks {
 		if a := results.AttacksOn(t); a != nil {
@@ -158,8 +160,8 @@ func attacksOf(task string, a results.Attacks) Attacks {
 	}
 }
 
-// AttackLine returns how often attacks succeeded, and the task itself, or that attacks were left out; ""
-// without any.
+// AttackLine returns how often attacks and the attacked tasks succeeded, or that attacks were left out. It
+// returns "" if there are none.
 func AttackLine(r results.Results) string {
 	a := r.Summary.Attacks
 	switch {
@@ -179,7 +181,7 @@ func rateText(r *results.Rate, did string) string {
 	return fmt.Sprintf("%d of %d %s, %s", r.Count, r.Of, did, Interval(r.Interval))
 }
 
-// AttackSentence returns how the attacks on trials ended; "" without any.
+// AttackSentence returns a sentence about how the attacks on trials ended, or "" if there were none.
 func (r Run) AttackSentence() string {
 	a := r.Results.Summary.Attacks
 	if a == nil {
@@ -195,7 +197,7 @@ func (r Run) AttackSentence() string {
 	return said + fmt.Sprintf(". The task itself passed in %d of %d.", a.BenignRate.Count, a.BenignRate.Of)
 }
 
-// CountsLine returns how many tasks and trials passed, and what the run took.
+// CountsLine returns how many tasks and trials passed, and the resources that the run used.
 func (r Run) CountsLine() string {
 	s := r.Results.Summary
 	tasks := "0 of 0 tasks passed"
@@ -218,7 +220,7 @@ func (r Run) CountsLine() string {
 	return strings.Join(said, "; ") + "."
 }
 
-// Took returns how long the run took; 0 if it was never completed.
+// Took returns the duration of the run, or 0 if it was never completed.
 func (r Run) Took() time.Duration {
 	return time.Duration(r.Results.Summary.DurationMS) * time.Millisecond
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Task is the row of a task: how its trials ended, and what they used.
+// Task is the row of a task: how its trials ended, and the resources that they used.
 type Task struct {
 	results.Task
 	results.Totals
@@ -55,20 +55,20 @@ const Flaky = "flaky"
 // NoOutcome describes a planned trial that did not end.
 const NoOutcome = "no outcome"
 
-// End is a way in which trials of a task ended.
+// End is one way in which trials of a task ended.
 type End struct {
-	Lead  string         // what precedes Word, such as "2"; may be empty
-	Word  string         // how they ended, in words, [results.AttackSucceeded] or NoOutcome
-	Class evidence.Class // empty unless it is an outcome
+	Lead  string         // text before Word, such as "2"; may be empty
+	Word  string         // the outcome in words, [results.AttackSucceeded] or NoOutcome
+	Class evidence.Class // empty unless Word is an outcome
 	State State
 }
 
-// Text returns the end in words.
+// Text returns Lead and Word.
 func (e End) Text() string { return strings.TrimSpace(e.Lead + " " + e.Word) }
 
-// Ends returns how the task's trials ended, in this order: the outcomes other than pass, or else pass; that
-// an attack succeeded, in place of pass; trials without an outcome; earlier attempts. Outcomes are counted
-// if there are several: how many trials passed is in a figure of its own.
+// Ends returns how the task's trials ended, in this order: the outcomes other than pass, or pass if there are
+// no others; successful attacks, instead of pass; trials without an outcome; earlier attempts. Outcomes are
+// counted if there are several, since the number of passed trials is a separate figure.
 func (t Task) Ends() []End {
 	if len(t.Trials) == 0 {
 		return []End{{Word: NoOutcome}}
@@ -98,7 +98,8 @@ func (t Task) Ends() []End {
 	return append(all, earlier.withLead("after %d")...)
 }
 
-// EndsOf returns how trials ended, each way with how many, given their number by outcome.
+// EndsOf returns the ways in which trials ended, with the number of trials for each, given the counts by
+// outcome.
 func EndsOf(outcomes map[evidence.Class]int) (all []End) {
 	for _, class := range evidence.Classes() {
 		if n := outcomes[class]; n > 0 {
@@ -108,7 +109,7 @@ func EndsOf(outcomes map[evidence.Class]int) (all []End) {
 	return all
 }
 
-// BriefEndsOf returns the same with one end for the trials that count: how many of them passed.
+// BriefEndsOf is like [EndsOf], but has a single end for all trials that count: how many of them passed.
 func BriefEndsOf(outcomes map[evidence.Class]int) (all []End) {
 	counted := 0
 	for _, end := range EndsOf(outcomes) {
@@ -145,7 +146,7 @@ func (c *endCounts) add(e End) {
 	})
 }
 
-// withLead returns the ends, each after its formatted count.
+// withLead returns the ends, each with its formatted count as its Lead.
 func (c *endCounts) withLead(format string) (all []End) {
 	for _, e := range c.ends {
 		e.Lead = fmt.Sprintf(format, c.trials[e])
@@ -154,7 +155,7 @@ func (c *endCounts) withLead(format string) (all []End) {
 	return all
 }
 
-// MissingSentence returns how many of the task's planned trials have no outcome; "" if all have one.
+// MissingSentence returns how many of the task's planned trials have no outcome, or "" if all have one.
 func (t Task) MissingSentence() string {
 	if len(t.Missing) == 0 {
 		return ""
@@ -162,7 +163,7 @@ func (t Task) MissingSentence() string {
 	return withoutOutcome(len(t.Missing), len(t.Trials)+len(t.Missing)) + "."
 }
 
-// Passed returns how many trials passed of those that count, as in 2/3, or [Unknown] if none counts.
+// Passed returns how many of the trials that count passed, such as 2/3, or [Unknown] if none counts.
 func (t Task) Passed() string {
 	if t.Stats == nil {
 		return Unknown
@@ -178,7 +179,7 @@ func (t Task) PassInterval() string {
 	return Interval(t.Stats.PassRateCI)
 }
 
-// NotPassed returns how many trials that count did not pass, in words; "" for none.
+// NotPassed describes how many of the trials that count did not pass; it returns "" if all passed.
 func (t Task) NotPassed() string {
 	if t.Stats == nil || t.Stats.PassedRuns == t.Stats.TotalRuns {
 		return ""
@@ -186,10 +187,10 @@ func (t Task) NotPassed() string {
 	return fmt.Sprintf("%d of %s did not pass", t.Stats.TotalRuns-t.Stats.PassedRuns, text.Count(t.Stats.TotalRuns, "trial"))
 }
 
-// IsFlaky reports whether some trials passed and some did not, by first attempts.
+// IsFlaky reports whether some trials passed and others did not, judged by first attempts.
 func (t Task) IsFlaky() bool { return t.Stats != nil && t.Stats.Flaky }
 
-// Score returns the mean of its trials' weighted scores, or [Unknown] if no trial counts.
+// Score returns the mean of the trials' weighted scores, or [Unknown] if no trial counts.
 func (t Task) Score() string {
 	if t.Stats == nil {
 		return Unknown
@@ -197,14 +198,14 @@ func (t Task) Score() string {
 	return fmt.Sprintf("%.2f", t.Stats.AvgWeightedScore)
 }
 
-// MS returns the median of its agents' times in milliseconds, or nil if no trial counts.
+// MS returns the median agent time in milliseconds, or nil if no trial counts.
 func (t Task) MS() *float64 { return results.MedianDurationMS(t.Task) }
 
-// MedianTime returns the same as text.
+// MedianTime returns MS as text.
 func (t Task) MedianTime() string { return MS(t.MS()) }
 
-// Tokens returns the tokens that models read and wrote, as counted by the gateway or, without one, reported
-// by the agent; nil if unknown.
+// Tokens returns the number of tokens that models read and wrote, as counted by the gateway or, without one,
+// reported by the agent. It returns nil if that is unknown.
 func (t Task) Tokens() *int64 {
 	if t.Usage == nil {
 		return nil
@@ -220,8 +221,8 @@ func (t Task) Cost() *float64 {
 	return t.Models.Cost
 }
 
-// Example returns the first trial that did not pass, or in which an attack succeeded; otherwise the first
-// one; nil if none ended.
+// Example returns the first trial that did not pass or was attacked successfully, or else the first trial. It
+// returns nil if no trial has ended.
 func (t Task) Example() *Trial {
 	if len(t.Trials) == 0 {
 		return nil

@@ -16,10 +16,10 @@ import (
 // Unknown is shown for an unknown figure.
 const Unknown = "n/a"
 
-// Share formats a count of a total, as in 2/3.
+// Share formats a count and its total, such as 2/3.
 func Share(count, of int) string { return fmt.Sprintf("%d/%d", count, of) }
 
-// Rate formats a rate as a count of a total, or [Unknown] for nil.
+// Rate formats a rate as a count and its total, or returns [Unknown] for nil.
 func Rate(r *results.Rate) string {
 	if r == nil {
 		return Unknown
@@ -38,7 +38,7 @@ const (
 	DifferenceLegend = "A bar around a dotted line is the 95% interval of a difference; the dotted line is no difference."
 )
 
-// Cost formats an amount of US dollars, or [Unknown] for nil.
+// Cost formats an amount in US dollars, or returns [Unknown] for nil.
 func Cost(amount *float64) string {
 	if amount == nil {
 		return Unknown
@@ -55,8 +55,9 @@ func Dollars(amount float64) string {
 	return fmt.Sprintf("$%.2f", amount)
 }
 
-// Clock formats a duration in milliseconds (with a decimal below one), in seconds, in minutes and seconds,
-// or in hours and minutes. Like the durations of the eval's files, it has no spaces.
+// Clock formats a duration in milliseconds if it is shorter than a second, with a decimal below one
+// millisecond; otherwise in seconds, in minutes and seconds, or in hours and minutes. Like durations in eval
+// files, the text has no spaces.
 func Clock(d time.Duration) string {
 	if tenth := d.Round(100 * time.Microsecond); tenth > 0 && tenth < time.Millisecond {
 		return fmt.Sprintf("%.1fms", float64(tenth)/float64(time.Millisecond))
@@ -139,7 +140,7 @@ func LabelTexts(labels map[string]json.RawMessage) (all []string) {
 	return all
 }
 
-// Lack returns by how much a metric is below its threshold, to follow its name.
+// Lack returns by how much a metric is below its threshold, as a phrase to follow the metric's name.
 func Lack(m results.Measure) string {
 	return fmt.Sprintf("is %.3f, less than its threshold, %.3f", m.Value, m.Threshold)
 }

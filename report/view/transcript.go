@@ -9,14 +9,14 @@ import (
 
 // transcriptEntry is an entry that only the transcript has.
 type transcriptEntry struct {
-	place int    // twice the number of a tool use in the transcript, counting from 1; plus one for what follows it
-	id    string // the agent's id, which is also in the response of the model that asked for it
+	place int    // twice the number of a tool use in the transcript, from 1; plus one for an entry after that use
+	id    string // the agent's ID, which is also in the model response that asked for the use
 	step  Step
 }
 
-// transcriptEntries returns uses of the agent's own tools, claims of calls that were never made, and
-// messages, as entries in order. It does not include calls; reported holds the positions of
-// the calls that are in the transcript.
+// transcriptEntries returns the entries that only the transcript has, in order: uses of the agent's own
+// tools, claims of calls that were never made, and messages. reported maps the calls that the transcript has
+// to their positions.
 func transcriptEntries(uses []capture.Use, claims []evidence.Claim, messages []transcriptEntry) (own []transcriptEntry, reported map[*evidence.Call]int) {
 	reported = map[*evidence.Call]int{}
 	for _, use := range uses {
@@ -48,9 +48,9 @@ func messagesIn(transcript []evidence.TranscriptEvent) (messages []transcriptEnt
 	return messages
 }
 
-// insert inserts the entries that only the transcript has between the steps that have a
-// time. The transcript has no times: an entry is placed after what precedes it in the
-// transcript, and after the model turn that asked for it.
+// insert inserts the entries that only the transcript has between the steps, whose times are known. An entry
+// has no time: it is placed after the steps that precede it in the transcript, and after the model turn that
+// asked for it.
 func insert(steps []Step, own []transcriptEntry, reported map[*evidence.Call]int) []Step {
 	all := make([]Step, 0, len(steps)+len(own))
 	for _, behind := range places(steps, own, reported, turnsByUse(steps)) {
@@ -59,8 +59,8 @@ func insert(steps []Step, own []transcriptEntry, reported map[*evidence.Call]int
 	return all
 }
 
-// places returns the steps that have a time, each with the entries after it. The first
-// element holds the entries before the first step.
+// places returns the steps, each with the entries that follow it. The first element holds the entries before
+// the first step.
 func places(steps []Step, own []transcriptEntry, reported map[*evidence.Call]int, asked map[string]int) [][]Step {
 	at := make([][]Step, len(steps)+1)
 	for i, step := range steps {
@@ -80,7 +80,7 @@ func places(steps []Step, own []transcriptEntry, reported map[*evidence.Call]int
 	return at
 }
 
-// placed is a call that is also in the transcript.
+// placed is a call that the transcript has too.
 type placed struct{ reported, place int }
 
 func reportedCalls(steps []Step, reported map[*evidence.Call]int) (all []placed) {

@@ -19,23 +19,23 @@ type Trial struct {
 	Name     string    // such as price/1
 	Ended    string    // how it ended, in words
 	State    State     // of its outcome
-	Why      Why       // why it did not pass; empty if it passed
-	ByAttack Why       // what its attack did; empty unless it succeeded
-	Before   []Attempt // earlier ones
+	Why      Why       // zero if it passed
+	ByAttack Why       // the effect of its attack; zero unless the attack succeeded
+	Before   []Attempt // earlier attempts
 	Checks   []Check   // sorted by name
 }
 
-// Attempt is the row of an attempt at a trial that was made again.
+// Attempt is the row of an attempt at a trial that was repeated.
 type Attempt struct {
 	results.Attempt
-	Text string // its outcome with its reason, and why, on one line
+	Text string // its outcome and reason, and why, on one line
 }
 
 // Check is the row of a grader's verdict on a trial.
 type Check struct {
 	results.Validation
 	State State
-	Text  string // its name, its result unless it is a failure, and its feedback
+	Text  string // its name, its result unless that is a failure, and its feedback
 }
 
 func trialOf(task string, r results.RunResult) Trial {
@@ -75,7 +75,7 @@ func attemptText(ended, message string) string {
 	return ended + ": " + why
 }
 
-// Last returns the text of the last attempt, as [Attempt] has it.
+// Last describes the last attempt, like [Attempt.Text].
 func (t Trial) Last() string { return attemptText(t.Ended, t.Message) }
 
 // AttemptsLine returns how and why earlier attempts ended, or "" if there were none.
@@ -101,7 +101,8 @@ func (t Trial) AttemptsLine() string {
 // Passed reports whether the trial passed.
 func (t Trial) Passed() bool { return t.Outcome == evidence.ClassPass }
 
-// Line returns why the trial did not pass, on one line, otherwise how it ended; "" if it passed.
+// Line returns why the trial did not pass, on one line, or else how it ended. It returns "" if the trial
+// passed.
 func (t Trial) Line() string {
 	if t.Passed() {
 		return ""
@@ -109,10 +110,10 @@ func (t Trial) Line() string {
 	return cmp.Or(t.Why.Line(), t.Ended)
 }
 
-// Noted returns the same, or what an attack did if the trial passed.
+// Noted is like Line, but for a passed trial it returns the effect of the attack.
 func (t Trial) Noted() string { return cmp.Or(t.Line(), t.ByAttack.Line()) }
 
-// Full returns the class of the trial and all reasons, in lines.
+// Full returns the trial's class and all reasons, in lines.
 func (t Trial) Full() string {
 	ended := t.Outcome.With(t.Reason)
 	if t.Why.Own != "" {
@@ -121,8 +122,8 @@ func (t Trial) Full() string {
 	return strings.Join(append([]string{ended}, t.Why.Others()...), "\n")
 }
 
-// Misreported returns sentences about calls that the agent misreported, unless a grader failed the trial for
-// it, which is in its Why.
+// Misreported returns sentences about calls that the agent misreported. It returns none if a grader failed
+// the trial for that, since Why has the reason then.
 func (t Trial) Misreported() []string {
 	if t.Narration == nil || slices.ContainsFunc(t.Why.Against, Check.saysMisreported) {
 		return nil
@@ -130,7 +131,7 @@ func (t Trial) Misreported() []string {
 	return t.Narration.Sentences
 }
 
-// saysMisreported reports whether a grader failed a trial because the agent misreported calls.
+// saysMisreported reports whether the check failed a trial because the agent misreported calls.
 func (c Check) saysMisreported() bool {
 	gates, _ := c.Details["gates"].(map[string]any)
 	for name, gate := range gates {
@@ -141,7 +142,7 @@ func (c Check) saysMisreported() bool {
 	return false
 }
 
-// byAttack returns what a successful attack did.
+// byAttack returns the effect of a successful attack.
 func byAttack(a results.Attack) Why {
 	w := Why{Own: a.Goal, line: a.Goal}
 	if len(a.Reasons) > 0 {
@@ -154,7 +155,7 @@ func byAttack(a results.Attack) Why {
 	return w
 }
 
-// Alike is a group of a task's trials with the same thing to report.
+// Alike is a group of trials of a task that have the same thing to report.
 type Alike[T comparable] struct {
 	Task   Task
 	What   T
@@ -165,7 +166,8 @@ type Alike[T comparable] struct {
 // maxNamed is the maximum number of trials listed for a group.
 const maxNamed = 40
 
-// All returns that these are all the planned trials of their task, if it has several: "all 4"; otherwise "".
+// All returns a text such as "all 4" if the group has all planned trials of its task and the task has
+// several; otherwise "".
 func (a Alike[T]) All() string {
 	if n := len(a.Trials); n > 1 && n == len(a.Task.Trials)+len(a.Task.Missing) {
 		return fmt.Sprintf("all %d", n)
@@ -173,14 +175,14 @@ func (a Alike[T]) All() string {
 	return ""
 }
 
-// Named returns the trials to list.
+// Named returns the numbers of the trials to list.
 func (a Alike[T]) Named() []int { return a.Trials[:min(len(a.Trials), maxNamed)] }
 
 // More returns the number of trials not listed.
 func (a Alike[T]) More() int { return len(a.Trials) - len(a.Named()) }
 
-// Gather calls say for each trial in order, and groups identical results for trials of the
-// same task.
+// Gather calls say for each trial in order, and groups trials of the same task for which it returns the same
+// value.
 func Gather[T comparable](tasks []Task, say func(Trial) []T) (all []Alike[T]) {
 	for _, task := range tasks {
 		at := map[T]int{}
@@ -198,17 +200,17 @@ func Gather[T comparable](tasks []Task, say func(Trial) []T) (all []Alike[T]) {
 	return all
 }
 
-// Failure is that a trial did not pass, or that an attack succeeded in it.
+// Failure says that a trial did not pass, or that an attack on it succeeded.
 type Failure struct {
-	Attack  bool   // an attack succeeded
+	Attack  bool   // the attack succeeded
 	Failed  bool   // the trial did not pass
 	Word    string // how the trial ended, with the reason
 	State   State
 	Line    string // why, on one line
-	Reasons string // the same in full, in lines
+	Reasons string // all reasons, in lines
 }
 
-// Why returns the same of a trial.
+// Why returns the reasons of the failure, given its trial.
 func (f Failure) Why(t Trial) Why {
 	switch {
 	case !f.Attack:
@@ -221,10 +223,10 @@ func (f Failure) Why(t Trial) Why {
 	return both
 }
 
-// Failures groups the trials that did not pass, and those in which an attack succeeded, by how and why:
-// attacks first, then the most frequent. A trial that a gated attack failed is in one group. Reasons are
-// shortened to most bytes; with 0 there are none, and trials with the same line are alike. Prompts of
-// trigger_tests.yaml are not listed, since they count through their metric: see [Run.TriggerSentence].
+// Failures groups the trials that did not pass or were attacked successfully, by how and why: attacks first,
+// then the most frequent. A trial that failed because of a gated attack is in one group. Reasons are
+// shortened to most bytes; if most is 0 they are omitted, and trials with the same line are grouped. Prompts
+// of trigger_tests.yaml are not listed, since they count through their metric: see [Run.TriggerSentence].
 func Failures(tasks []Task, most int) []Alike[Failure] {
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return t.Trigger != nil })
 	all := Gather(tasks, func(t Trial) []Failure {
@@ -249,7 +251,7 @@ func Failures(tasks []Task, most int) []Alike[Failure] {
 	return all
 }
 
-// failures returns the trial's failures without why.
+// failures returns the trial's failures without reasons.
 func (t Trial) failures() (all []Failure) {
 	if t.Attacked() && t.Attack.Gate && t.Outcome == evidence.ClassFail {
 		return []Failure{{Attack: true, Failed: true, Word: t.Ended + ", " + results.AttackSucceeded, State: Bad}}
@@ -263,9 +265,9 @@ func (t Trial) failures() (all []Failure) {
 	return all
 }
 
-// Why is why something happened in a trial. Its texts are untrusted.
+// Why is the reason why something happened in a trial. Its texts are untrusted.
 type Why struct {
-	Own     string // a reason that no grader gives; may be empty
+	Own     string // a reason that does not come from a grader; may be empty
 	Against []Check
 
 	line string // the first reason
@@ -274,9 +276,9 @@ type Why struct {
 // namesGraders matches a message that only lists graders.
 var namesGraders = regexp.MustCompile(`^(?:failed|could not judge): [^;\n]*$`)
 
-// WhyOf returns why a trial did not pass, or the empty Why if it passed. Graders that did not pass,
-// including those of a checkpoint that ended the conversation, are sorted: those that decided the class
-// first, then those that name the calls concerned, then by lost score, then by name.
+// WhyOf returns why a trial did not pass, or the zero Why if it passed. It sorts graders that did not pass,
+// including those of a checkpoint that ended the conversation: first those that decided the class, then those
+// that name the calls concerned, then by lost score, then by name.
 func WhyOf(r results.RunResult) Why {
 	if r.Outcome == evidence.ClassPass {
 		return Why{}
@@ -319,8 +321,8 @@ func WhyOf(r results.RunResult) Why {
 	return w
 }
 
-// Telling compares two failed verdicts by their details and the score that they cost: one
-// that names the calls concerned comes first, then one that costs more.
+// Telling compares two failed verdicts by their details and the score that they cost: a verdict that names
+// the calls concerned comes first, then one that costs more.
 func Telling(a, b map[string]any, costA, costB float64) int {
 	_, namesA := a[evidence.DetailCalls]
 	_, namesB := b[evidence.DetailCalls]
@@ -333,14 +335,14 @@ func Telling(a, b map[string]any, costA, costB float64) int {
 	return cmp.Compare(costB, costA)
 }
 
-// maxWhy is the maximum length of a reason in a line, in columns.
+// maxWhy is the maximum length of a reason on one line, in columns.
 const maxWhy = 240
 
-// decided returns the first of the checks that decided a trial's class, and how many others failed.
+// decided returns the first check that decided the trial's class, and the number of others that failed.
 func decided(checks []Check) string {
 	line := cutLine(checks[0].Text)
 	if others := len(checks) - 1; others > 0 {
-		if strings.TrimRight(line, ".!?…") == line { // such as the message of a system call
+		if strings.TrimRight(line, ".!?…") == line { // a text without punctuation at its end, such as an error of a system call
 			line += "."
 		}
 		line += fmt.Sprintf(" And %s did not pass.", text.Count(others, "other grader"))
@@ -348,9 +350,9 @@ func decided(checks []Check) string {
 	return line
 }
 
-// cutLine returns the first line of a text in visible form. If that introduces a program's
-// output, the most informative line of the output is appended, of which a long one is cut in its middle:
-// what went wrong is often said first, and what to do last.
+// cutLine returns the first line of a text in visible form. If that line introduces a program's output, it is
+// followed by the most informative line of the output. A long line of output is cut in the middle, since it
+// often begins with what went wrong and ends with what to do.
 func cutLine(s string) string {
 	first, printed, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	first = text.Line(strings.TrimSpace(first), maxWhy)
@@ -361,11 +363,12 @@ func cutLine(s string) string {
 	return first
 }
 
-// Line returns the first reason on one line in visible form, or "": the feedback of the first grader that
-// decided the class, and how many others failed; or the reason that no grader gives.
+// Line returns the first reason, on one line in visible form: the feedback of the first grader that decided
+// the class, with the number of others that failed, or else the reason that does not come from a grader. It
+// returns "" if there is none.
 func (w Why) Line() string { return w.line }
 
-// Others returns the reasons besides Own. Each may have several lines.
+// Others returns the reasons other than Own. Each may have several lines.
 func (w Why) Others() []string {
 	var all []string
 	for _, c := range w.Against {
