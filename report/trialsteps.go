@@ -120,7 +120,7 @@ func claimRow(claim *evidence.Claim) Row {
 	return row
 }
 
-// isTextAlone reports whether a result contains only text.
+// isTextAlone reports whether a result contains only text, apart from isError, resultType and _meta.
 func isTextAlone(result []byte) bool {
 	for key := range jsontext.Members(result) {
 		if !slices.Contains([]string{"content", "isError", "resultType", "_meta"}, key) {

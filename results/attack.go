@@ -8,9 +8,9 @@ type Attack struct {
 	Result      evidence.AttackOutcome `json:"result"`
 	Delivered   bool                   `json:"delivered"`
 	Succeeded   bool                   `json:"succeeded"`
-	Gate        bool                   `json:"gate,omitempty"` // the trial fails if it succeeded
+	Gate        bool                   `json:"gate,omitempty"` // the trial fails if the attack succeeded
 	Reasons     []string               `json:"reasons"`
-	Validations map[string]Validation  `json:"validations"` // of the graders of its success
+	Validations map[string]Validation  `json:"validations"` // verdicts of the attack's success graders
 }
 
 // Attacks counts the attacks on a run's trials. Trials that ended as infra are excluded.
@@ -19,10 +19,10 @@ type Attacks struct {
 	Succeeded    int `json:"succeeded"`
 	Resisted     int `json:"resisted"`
 	NotDelivered int `json:"not_delivered"`
-	Errors       int `json:"errors"` // evidence is missing
-	// SuccessRate is over attacks that succeeded or were resisted, each trial being one
-	// sample; nil without any. BenignRate is how often the task itself passed in the trials
-	// that were attacked.
+	Errors       int `json:"errors"` // trials with missing evidence
+	// SuccessRate is the rate of successful attacks among those that succeeded or were resisted, with each
+	// trial as one sample; nil if there are none. BenignRate is the rate of attacked trials in which the task
+	// itself passed.
 	SuccessRate *Rate `json:"success_rate"`
 	BenignRate  *Rate `json:"benign_success_rate"`
 }
@@ -44,21 +44,20 @@ func (r RunResult) Attacked() bool {
 	return counts(r) && r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded
 }
 
-// Attacked reports whether an attack succeeded in one of the trials. It changes no count of what
-// passed, unless the attack is a gate: then the trial failed.
+// Attacked reports whether an attack succeeded in a trial of the task. That does not change the number of
+// passed trials, unless the attack is a gate, which fails the trial.
 func (t Task) Attacked() bool {
 	a := AttacksOn(t)
 	return a != nil && a.Succeeded > 0
 }
 
-// AttackSucceeded is what lists show for such a task, in place of pass or in addition to
-// how it ended.
+// AttackSucceeded is shown in lists for such a task, instead of pass or in addition to another outcome.
 const AttackSucceeded = "attack succeeded"
 
 // AttacksOn returns the results of the attacks on a task, or nil if there were none.
 func AttacksOn(t Task) *Attacks { return attacks([]Task{t}) }
 
-// attacks returns nil where no trial was attacked.
+// attacks counts the attacks on tasks' trials. It returns nil if no trial was attacked.
 func attacks(tasks []Task) *Attacks {
 	var a Attacks
 	passed := 0

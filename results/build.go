@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Builder computes a run's results from its trials. It takes in one at a time and
-// keeps what figures need and how final outputs begin: not what calls and agents said.
+// Builder computes a run's results from its trials, added one at a time. It keeps what the figures need and
+// the beginnings of final outputs, but not the contents of calls and transcripts.
 type Builder struct {
 	run      Run
 	trials   map[string][]taken // by task
@@ -24,10 +24,10 @@ type Builder struct {
 type taken struct {
 	result  RunResult
 	used    map[string]*tools // by server
-	listed  map[string][]tool // likewise
-	answers answerTimes       // of models
+	listed  map[string][]tool // by server
+	answers answerTimes       // of the agent's models
 
-	failedServer string // that crashed; empty for none
+	failedServer string // the server that crashed; empty if none did
 }
 
 // NewBuilder returns a builder for a run without trials.
@@ -39,8 +39,8 @@ func NewBuilder(run Run) *Builder {
 	return b
 }
 
-// Add adds a trial. Trials may be added in any order. It refuses a trial of a task that the
-// run does not have.
+// Add adds a trial. Trials may be added in any order. It returns an error for a trial of a task that the run
+// does not have.
 func (b *Builder) Add(trial Trial) error {
 	if _, ok := b.trials[trial.Task]; !ok {
 		return fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
@@ -53,7 +53,8 @@ func (b *Builder) Add(trial Trial) error {
 	return nil
 }
 
-// Results returns the results of the trials so far. Their runs lack what [Results.Write] adds.
+// Results returns the results of the trials added so far. Their runs lack the parts that [Results.Write]
+// adds.
 func (b *Builder) Results() Results {
 	results := b.run.Results
 	results.Tasks = append([]Task{}, b.run.Tasks...)
@@ -82,7 +83,7 @@ func (b *Builder) Results() Results {
 	return results
 }
 
-// withRuns returns a task with the results of its trials, of which so many are planned.
+// withRuns returns a task with the results of its trials; planned is the planned number of trials.
 func withRuns(t Task, trials []taken, planned int) Task {
 	t.DisplayName, t.Runs = cmp.Or(t.DisplayName, t.TestID), []RunResult{}
 	for _, trial := range trials {
@@ -100,8 +101,9 @@ func counted(runs []RunResult) []RunResult {
 
 func counts(r RunResult) bool { return r.Outcome.OfAgent() }
 
-// taskStatus returns passed when every planned run has ended, every counted one passed and neither a
-// server nor a miss kept one from being made; failed when one failed; and none while a run is missing that decides.
+// taskStatus returns the status of a task: failed if a counted run failed; otherwise error if one ended in an
+// error, or if a server or a cassette miss broke a run; otherwise n/a while planned runs are missing;
+// otherwise error if no counted run passed, and passed if all did.
 func taskStatus(runs []RunResult, planned int) Status {
 	has := func(status Status) bool {
 		return slices.ContainsFunc(counted(runs), func(r RunResult) bool { return r.Status == status })
@@ -119,7 +121,7 @@ func taskStatus(runs []RunResult, planned int) Status {
 	return StatusPassed
 }
 
-// maxOutline is how many bytes of a final output are kept, to show and to search.
+// maxOutline is the number of bytes of a final output that are kept, for display and search.
 const maxOutline = 1000
 
 // outline returns the part of a result that is kept; Complete adds the rest.
@@ -151,7 +153,7 @@ func outline(trial Trial) RunResult {
 	return r
 }
 
-// Graded returns a trial's result from only its verdicts.
+// Graded returns the part of a trial's result that its verdicts determine.
 func Graded(v evidence.Verdicts) RunResult {
 	return RunResult{Outcome: v.Class, Reason: v.Reason, Message: v.Message, Validations: validations(v.Verdicts), Checkpoints: checkpoints(v.Checkpoints)}
 }
@@ -175,7 +177,7 @@ func statusOf(outcome evidence.Class) Status {
 	return StatusError
 }
 
-// validations returns verdicts by their graders' names.
+// validations returns verdicts by the name of the grader.
 func validations(verdicts []evidence.Verdict) map[string]Validation {
 	all := map[string]Validation{}
 	for _, v := range verdicts {
@@ -188,8 +190,8 @@ func validations(verdicts []evidence.Verdict) map[string]Validation {
 	return all
 }
 
-// Complete returns r with the tool calls and the transcript of its trial. The error is of
-// reading a large result.
+// Complete returns r with the tool calls and the transcript of its trial. It returns an error if a large
+// result cannot be read.
 func (r RunResult) Complete(trial Trial) (RunResult, error) {
 	room := roomFor(trial)
 	used, err := uses(trial)
@@ -200,7 +202,7 @@ func (r RunResult) Complete(trial Trial) (RunResult, error) {
 	return r, room.err
 }
 
-// duration returns the agent's time in milliseconds, or the trial's if no agent started.
+// duration returns the agent's time in milliseconds, or the trial's time if no agent started.
 func duration(trial Trial) int64 {
 	if took, known := trial.AgentTime(); known {
 		return max(0, took.Milliseconds())
@@ -215,11 +217,11 @@ func milliseconds(from, to time.Time) int64 {
 	return max(0, to.Sub(from).Milliseconds())
 }
 
-// Run is what is known of a run without its trials.
+// Run holds the facts about a run that do not depend on its trials.
 type Run struct {
-	Results // ids, names, the start, the config, and the tasks in the order to report
+	Results // IDs, names, start, config, and the tasks in the order in which they are reported
 	Ended   time.Time
-	Specs   []MetricSpec // of the metrics to compute
+	Specs   []MetricSpec // the metrics to compute
 }
 
 // MetricSpec is a metric of the eval. A Threshold of 0 means none.
@@ -229,26 +231,26 @@ type MetricSpec struct {
 	Threshold float64 `json:"threshold,omitempty"`
 }
 
-// Trial is the last attempt of one trial: its evidence and its verdicts.
+// Trial is the last attempt at a trial: its evidence and its verdicts.
 type Trial struct {
 	evidence.Trial
-	Earlier    []evidence.Trial // attempts, in order
-	Path       string           // of its evidence, in the run's directory
+	Earlier    []evidence.Trial // earlier attempts, in order
+	Path       string           // path of its evidence, in the run's directory
 	Verdicts   evidence.Verdicts
 	Calls      []evidence.Call
 	Catalogs   []evidence.Catalog
-	Events     []evidence.Event // those that OfServers says it of
+	Events     []evidence.Event // those for which OfServers returns true
 	Observed   []evidence.Observed
 	Stderr     map[string]Written         // by server
 	Echoes     map[string][]evidence.Echo // by server
 	Transcript []evidence.TranscriptEvent
-	Steps      []evidence.Step      // also those of checkpoints
+	Steps      []evidence.Step      // including those of checkpoints
 	Narration  *evidence.Narration  // nil without a transcript
-	Gateway    bool                 // ours was in the way to the trial's models
-	Models     []evidence.ModelCall // without their bytes
+	Gateway    bool                 // the trial's models were called through the gateway
+	Models     []evidence.ModelCall // without the bytes of requests and responses
 }
 
-// Narration is the agent's account of its calls, compared with them.
+// Narration is the agent's account of its calls, compared with the recorded calls.
 type Narration struct {
 	Sentences []string `json:"sentences,omitempty"` // differences in words
 	evidence.Narration
@@ -259,6 +261,6 @@ func narration(trial Trial) *Narration {
 		return nil
 	}
 	n := Narration{Sentences: capture.Describe(*trial.Narration, trial.Calls), Narration: *trial.Narration}
-	n.Tools = nil // narration.json has the names that were compared
+	n.Tools = nil // narration.json has the compared names
 	return &n
 }

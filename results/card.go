@@ -10,33 +10,32 @@ import (
 	"github.com/waza-isolate/waza/mcp/finding"
 )
 
-// ServerCard has the figures of a server over the run's trials that count. Unknown figures are
-// nil.
+// ServerCard holds the figures of a server over the run's counted trials. Unknown figures are nil.
 type ServerCard struct {
 	Name   string `json:"name"`
-	Trials int    `json:"trials"` // that had it
-	// Failed counts trials that it ended by its crash.
+	Trials int    `json:"trials"` // trials that had the server
+	// Failed counts trials that ended because the server crashed.
 	Failed int `json:"failed_to_start,omitempty"`
 	Tally
 	TimedCalls       int           `json:"timed_calls"` // answered, or timed out
 	MedianDurationMS *float64      `json:"median_duration_ms,omitempty"`
-	P95DurationMS    *float64      `json:"p95_duration_ms,omitempty"` // of 20 calls or more
-	ErrorRate        *Rate         `json:"error_rate,omitempty"`      // of the calls that were not given up
-	RecoveryRate     *Rate         `json:"recovery_rate,omitempty"`   // of the incidents
-	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
-	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
-	Findings         *Findings     `json:"findings,omitempty"`        // of all these catalogs
+	P95DurationMS    *float64      `json:"p95_duration_ms,omitempty"` // nil for fewer than 20 timed calls
+	ErrorRate        *Rate         `json:"error_rate,omitempty"`      // among calls that the client did not give up
+	RecoveryRate     *Rate         `json:"recovery_rate,omitempty"`   // among incidents
+	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // among calls whose arguments could be validated against a schema
+	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different catalogs that it listed
+	Findings         *Findings     `json:"findings,omitempty"`        // in all these catalogs
 	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which the description of a listed tool changed
-	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it differed from its pin
-	Activity         *Activity     `json:"activity,omitempty"`        // over these trials; nil where nothing was recorded
-	// Latency counts the timed calls by how long they took.
+	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which its catalog differed from its pin
+	Activity         *Activity     `json:"activity,omitempty"`        // in all these trials; nil if nothing was recorded
+	// Latency is a histogram of the durations of timed calls.
 	Latency []LatencyBucket `json:"latency,omitempty"`
-	// Tools are those that it listed, and others that were called: the first 200.
+	// Tools are the tools that it listed, followed by others that were called: at most 200.
 	Tools     []ToolCard `json:"tools,omitempty"`
-	MoreCalls int        `json:"other_tools_calls,omitempty"` // of tools that are not among these
+	MoreCalls int        `json:"other_tools_calls,omitempty"` // calls of tools that are not in Tools
 }
 
-// Tokens returns the estimate for the largest catalog, or nil if nothing was listed.
+// Tokens returns the token estimate of the largest catalog, or nil if the server listed none.
 func (s ServerCard) Tokens() *int {
 	if len(s.Catalogs) == 0 {
 		return nil
@@ -48,7 +47,7 @@ func (s ServerCard) Tokens() *int {
 	return &most
 }
 
-// Rate is a share, with Wilson's interval.
+// Rate is a share with its Wilson score interval.
 type Rate struct {
 	Count int `json:"count"`
 	Of    int `json:"of"`
@@ -63,7 +62,7 @@ func rate(count, of int) *Rate {
 	return &Rate{count, of, wilson(count, of)}
 }
 
-// cards adds up the reports on servers of trials.
+// cards collects the reports on servers over trials.
 type cards struct {
 	order  []string
 	byName map[string]*ServerCard
@@ -82,14 +81,14 @@ func (c *cards) card(name string) *ServerCard {
 	return c.byName[name]
 }
 
-// failed counts a trial that a server kept from being made. It ignores an empty name.
+// failed counts a trial that a server broke. It ignores an empty name.
 func (c *cards) failed(server string) {
 	if server != "" {
 		c.card(server).Failed++
 	}
 }
 
-// add takes in the servers of a trial.
+// add adds the servers of a trial.
 func (c *cards) add(t taken) {
 	for _, report := range t.result.Servers {
 		card := c.card(report.Name)
@@ -152,7 +151,7 @@ func (c *cards) all() (all []ServerCard) {
 	return all
 }
 
-// median returns the median of sorted times in milliseconds; nil without any.
+// median returns the median of sorted times in milliseconds, or nil if there are none.
 func median(sorted []time.Duration) *float64 {
 	if len(sorted) == 0 {
 		return nil
@@ -162,11 +161,12 @@ func median(sorted []time.Duration) *float64 {
 	return inMilliseconds((sorted[lower] + sorted[upper]) / 2)
 }
 
-// leastForP95 is how many calls must have been timed: of fewer, the 95th percentile is
-// the slowest.
+// leastForP95 is the minimum number of timed calls for a 95th percentile. With fewer calls it would just be
+// the slowest one.
 const leastForP95 = 20
 
-// p95 returns the least of sorted times that 95% of them do not exceed, in milliseconds.
+// p95 returns, in milliseconds, the smallest of sorted times that 95% of them do not exceed; nil if there are
+// too few.
 func p95(sorted []time.Duration) *float64 {
 	if len(sorted) < leastForP95 {
 		return nil
@@ -185,8 +185,8 @@ type Tally struct {
 	Outcomes     map[evidence.Outcome]int `json:"outcomes,omitempty"`
 	Incidents    int                      `json:"incidents,omitempty"`
 	Recovered    int                      `json:"recovered,omitempty"`         // incidents that ended in a success
-	Valid        int                      `json:"valid_arguments,omitempty"`   // calls whose arguments fit the tool's schema
-	Invalid      int                      `json:"invalid_arguments,omitempty"` // that do not; of others it is not known
+	Valid        int                      `json:"valid_arguments,omitempty"`   // calls whose arguments match the tool's schema
+	Invalid      int                      `json:"invalid_arguments,omitempty"` // calls whose arguments do not match; for other calls it is unknown
 	UnknownTools int                      `json:"unknown_tools,omitempty"`     // calls of a tool that the server had not listed
 }
 
@@ -234,7 +234,7 @@ func (t *Tally) add(other Tally) {
 	t.UnknownTools += other.UnknownTools
 }
 
-// with counts the calls for whose outcome is returns true.
+// with counts the calls whose outcomes satisfy is.
 func (t Tally) with(is func(evidence.Outcome) bool) (count int) {
 	for outcome, calls := range t.Outcomes {
 		if is(outcome) {
@@ -244,8 +244,8 @@ func (t Tally) with(is func(evidence.Outcome) bool) (count int) {
 	return count
 }
 
-// latency returns how long a call took: until it was answered, or until its time was up.
-// Others have none, nor has one that waited for the client's input.
+// latency returns the time until a call was answered or timed out. It returns false for calls that ended
+// otherwise, and for calls that waited for input from the client.
 func latency(call evidence.Call) (time.Duration, bool) {
 	switch call.Outcome {
 	case evidence.OutcomeOK, evidence.OutcomeToolError, evidence.OutcomeProtocolError, evidence.OutcomeTimeout:
@@ -254,15 +254,14 @@ func latency(call evidence.Call) (time.Duration, bool) {
 	return 0, false
 }
 
-// LatencyBucket counts the calls with a duration of at most UpToMS, and more than that of
-// the previous bucket.
+// LatencyBucket counts the calls with a duration of at most UpToMS and more than the previous bucket's
+// UpToMS.
 type LatencyBucket struct {
 	UpToMS float64 `json:"up_to_ms"` // 0 in the last, which has no bound
 	Calls  int     `json:"calls"`
 }
 
-// latencyBounds returns those of buckets: 1, 2 and 5 of each power of ten, from 0.1 ms to
-// 100 s.
+// latencyBounds returns the upper bounds of buckets: 1, 2 and 5 of each power of ten, from 0.1 ms to 100 s.
 func latencyBounds() (bounds []time.Duration) {
 	for unit := 100 * time.Microsecond; unit < 100*time.Second; unit *= 10 {
 		bounds = append(bounds, unit, 2*unit, 5*unit)
@@ -270,8 +269,7 @@ func latencyBounds() (bounds []time.Duration) {
 	return append(bounds, 100*time.Second)
 }
 
-// histogram counts sorted times by how long they are, from the first bucket with one to
-// the last.
+// histogram counts sorted times in buckets, from the first to the last bucket with a time.
 func histogram(sorted []time.Duration) (buckets []LatencyBucket) {
 	if len(sorted) == 0 {
 		return nil

@@ -13,54 +13,54 @@ import (
 // Comparison compares runs.
 type Comparison struct {
 	Runs []ComparedRun `json:"runs"`
-	// Pairs hold each further run against the first. One that broke is in none.
+	// Pairs compare each other run with the first one. They omit runs that broke.
 	Pairs []Pair `json:"pairs"`
-	// Differences are those of tasks in all pairs, what to look at first.
+	// Differences are the differences between tasks in all pairs, starting with the most important ones.
 	Differences []Difference `json:"differences"`
 }
 
-// ComparedRun is a run in figures. Trials that ended as infra count for nothing.
+// ComparedRun holds the figures of a run. Trials that ended as infra do not count.
 type ComparedRun struct {
 	Run              int            `json:"run"` // from 1
 	EvalName         string         `json:"eval_name"`
 	Agent            string         `json:"agent"`
 	Model            string         `json:"model,omitempty"`
-	Path             string         `json:"path,omitempty"`  // where its results are
-	Error            string         `json:"error,omitempty"` // why there are none, or not all
+	Path             string         `json:"path,omitempty"`  // path of its results
+	Error            string         `json:"error,omitempty"` // why results are missing or incomplete
 	Isolated         bool           `json:"isolated"`
 	Passed           int            `json:"passed"`
 	Trials           int            `json:"trials"`
-	Infra            int            `json:"infra,omitempty"` // trials that say nothing of the agent
-	PassRate         *Estimate      `json:"pass_rate"`       // of trials; nil without any
+	Infra            int            `json:"infra,omitempty"` // trials that say nothing about the agent
+	PassRate         *Estimate      `json:"pass_rate"`       // over trials; nil if none counts
 	MCPCalls         int64          `json:"mcp_tool_calls"`
 	Models           *ModelFigures  `json:"models,omitempty"`
 	MedianDurationMS *float64       `json:"median_duration_ms,omitempty"` // of agents' times
-	Attacks          *Rate          `json:"attacks_succeeded,omitempty"`  // of those that succeeded or were resisted
+	Attacks          *Rate          `json:"attacks_succeeded,omitempty"`  // among attacks that succeeded or were resisted
 	Tasks            []ComparedTask `json:"tasks"`
 }
 
-// ComparedTask is a task of a run in figures.
+// ComparedTask holds the figures of a task of a run.
 type ComparedTask struct {
 	ID     string `json:"test_id"`
 	Passed int    `json:"passed"`
 	Trials int    `json:"trials"`
-	Mark   string `json:"mark"` // how its trial ended, or how many of them passed
-	// Attack is succeeded where one succeeded in a trial, which then did not simply pass.
+	Mark   string `json:"mark"` // how its trial ended, or how many of its trials passed
+	// Attack is succeeded if an attack on one of its trials succeeded, so that the trial did not simply pass.
 	Attack evidence.AttackOutcome `json:"attack,omitempty"`
-	// Over the trials that count; nil where no such trial has the figure.
+	// The following are over the counted trials; nil if none of them has the figure.
 	PassRate         *Interval `json:"pass_rate,omitempty"` // Wilson's
 	MedianDurationMS *float64  `json:"median_duration_ms,omitempty"`
-	Tokens           *float64  `json:"tokens,omitempty"` // of a trial, the mean
-	Cost             *float64  `json:"cost,omitempty"`   // likewise, in US dollars
+	Tokens           *float64  `json:"tokens,omitempty"` // mean per trial
+	Cost             *float64  `json:"cost,omitempty"`   // mean per trial, in US dollars
 }
 
 // Entry is a run to compare.
 type Entry struct {
 	Outline
 	Path  string
-	Error string    // why Outline is empty, or not whole
-	Made  []Setting // settings that its results do not have
-	// LeftOut are tasks of its eval that it was not to run.
+	Error string    // why Outline is empty or incomplete
+	Made  []Setting // settings that are not in its results
+	// LeftOut are tasks of its eval that the run was told to omit.
 	LeftOut []string
 }
 
@@ -92,8 +92,8 @@ func (c Comparison) Of(p Pair) (all []Difference) {
 	return all
 }
 
-// TaskIDs returns the tasks of all runs, each once: the first run's, then those that others
-// add.
+// TaskIDs returns the IDs of the tasks of all runs, without duplicates: first those of the first run, then
+// those that other runs add.
 func (c Comparison) TaskIDs() (ids []string) {
 	seen := map[string]bool{}
 	for _, run := range c.Runs {
@@ -107,7 +107,7 @@ func (c Comparison) TaskIDs() (ids []string) {
 	return ids
 }
 
-// Marks returns the mark of each task in each run, by the task's id.
+// Marks returns the marks of each task in all runs, by the task's ID.
 func (c Comparison) Marks() map[string][]string {
 	marks, ids := map[string][]string{}, c.TaskIDs()
 	for _, run := range c.Runs {
@@ -182,7 +182,7 @@ func comparedTask(t TaskOutline) ComparedTask {
 	return c
 }
 
-// meanOf returns nil without values.
+// meanOf returns the mean of values, or nil if there are none.
 func meanOf(values []float64) *float64 {
 	if len(values) == 0 {
 		return nil
@@ -191,7 +191,7 @@ func meanOf(values []float64) *float64 {
 	return &m
 }
 
-// passValues returns 1 for each trial that passed, and 0 for the others.
+// passValues returns 1 for each counted trial that passed, and 0 for each other one.
 func passValues(passed, counted int) []float64 {
 	values := make([]float64, counted)
 	for i := range passed {
@@ -218,11 +218,10 @@ func (c ComparedTask) markOf(trials []TrialOutline) string {
 	return ends + ", " + AttackSucceeded
 }
 
-// unknownMark is that of a task without a trial.
+// unknownMark is the mark of a task without trials.
 const unknownMark = "n/a"
 
-// Setting is something that a run was made with, as text. One without a value is not
-// known, and compared with none.
+// Setting is a setting of a run, as text. A setting with an empty value is unknown and not compared.
 type Setting struct{ Name, Value string }
 
 // Unlike is a setting that differs between two runs, as a line of text of limited length.
@@ -232,8 +231,8 @@ type Unlike struct {
 	After  string `json:"after"`
 }
 
-// unlike lists what differs between two runs apart from agents and models, which runs are
-// compared for.
+// unlike lists the settings that differ between two runs, except agents and models, whose comparison is the
+// purpose.
 func unlike(base, run Entry) (all []Unlike) {
 	before := map[string]string{}
 	for _, s := range base.settings() {
@@ -247,7 +246,7 @@ func unlike(base, run Entry) (all []Unlike) {
 	return all
 }
 
-// settings returns the settings in the results, and others that are known of the run.
+// settings returns the settings in the results, and other known settings of the run.
 func (e Entry) settings() []Setting {
 	all := []Setting{
 		{"eval", e.EvalName},
@@ -257,7 +256,7 @@ func (e Entry) settings() []Setting {
 		{"judge", e.Judge},
 		{"attacks left out", yes(e.NoAttacks)},
 	}
-	tools := map[string][]string{} // the beginnings of catalogs' digests, by server
+	tools := map[string][]string{} // beginnings of catalogs' digests, by server
 	for _, server := range e.Servers {
 		for _, c := range server.Catalogs {
 			tools[server.Name] = append(tools[server.Name], fmt.Sprintf("%.12s", c.SHA256))
@@ -269,7 +268,7 @@ func (e Entry) settings() []Setting {
 	return append(all, e.Made...)
 }
 
-// trialsOfTask returns how many trials that count the tasks have.
+// trialsOfTask describes the number of counted trials that the tasks have.
 func (e Entry) trialsOfTask() string {
 	fewest, most := 0, 0
 	for i, t := range e.Tasks {

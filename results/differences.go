@@ -12,13 +12,13 @@ type Change string
 
 // Changes of a task.
 const (
-	Regressed   Change = "regressed"     // beyond chance fewer trials pass
-	NowFailing  Change = "now failing"   // no trial passes, and some did; chance may do as much
-	NowAttacked Change = AttackSucceeded // an attack succeeds that did not, and trials pass as before
+	Regressed   Change = "regressed"     // significantly fewer trials pass
+	NowFailing  Change = "now failing"   // no trial passes, and some did; may be chance
+	NowAttacked Change = AttackSucceeded // an attack succeeds, and none did; no significant change in passing
 	Missing     Change = "missing"       // no trial counts, and some did
 	Flaky       Change = "flaky"         // some trials pass
-	Fixed       Change = "fixed"         // beyond chance more trials pass
-	NowPassing  Change = "now passing"   // every trial passes, and some did not; chance may do as much
+	Fixed       Change = "fixed"         // significantly more trials pass
+	NowPassing  Change = "now passing"   // every trial passes, and not all did; may be chance
 	Added       Change = "added"         // some trials count, and none did
 )
 
@@ -28,10 +28,10 @@ func Changes() []Change {
 	return []Change{Regressed, NowFailing, NowAttacked, Missing, Flaky, Fixed, NowPassing, Added}
 }
 
-// ForTheWorse reports whether a person has to look at it.
+// ForTheWorse reports whether a person should look at the change.
 func (c Change) ForTheWorse() bool { return c.rank() <= Missing.rank() }
 
-// Difference is a task that went otherwise than in another run.
+// Difference is a task that ended differently in another run.
 type Difference struct {
 	Run     int          `json:"run"`
 	Against int          `json:"against"`
@@ -48,7 +48,8 @@ type Difference struct {
 	Few bool `json:"too_few_trials,omitempty"`
 }
 
-// differences returns the differences of run from base, in no order. A run that broke has none.
+// differences returns the differences between the tasks of base and run, in no particular order. It returns
+// none if a run broke.
 func differences(base, run ComparedRun) (all []Difference) {
 	for _, t := range sideBySide(base, run) {
 		d := Difference{Run: run.Run, Against: base.Run, Task: t.before.ID, Before: t.before, After: t.after}
@@ -61,10 +62,11 @@ func differences(base, run ComparedRun) (all []Difference) {
 	return all
 }
 
-// both is a task in two runs. In a run that does not have it, it is without trials.
+// both is a task in two runs. A run that does not have the task has no trials of it.
 type both struct{ before, after ComparedTask }
 
-// sideBySide returns the tasks of two runs: the first run's, then those that the second adds.
+// sideBySide returns the tasks of two runs: first those of the first run, then those that only the second
+// has.
 func sideBySide(base, run ComparedRun) (all []both) {
 	later, earlier := byID(run.Tasks), byID(base.Tasks)
 	for _, before := range base.Tasks {
@@ -78,14 +80,13 @@ func sideBySide(base, run ComparedRun) (all []both) {
 	return all
 }
 
-// shared reports whether trials of the task count in both runs.
+// shared reports whether the task has counted trials in both runs.
 func (t both) shared() bool { return t.before.Trials > 0 && t.after.Trials > 0 }
 
-// thin reports whether a run has fewer than [MinTrials] of it.
+// thin reports whether a run has fewer than [MinTrials] counted trials of the task.
 func (t both) thin() bool { return min(t.before.Trials, t.after.Trials) < MinTrials }
 
-// ordered puts differences in the order of their changes. Of a kind, the larger come
-// first, and of these the worse.
+// ordered compares differences for sorting: by change, then larger ones first, and then worse ones first.
 func ordered(a, b Difference) int {
 	return cmp.Or(
 		cmp.Compare(a.Change.rank(), b.Change.rank()),
@@ -115,7 +116,7 @@ func byID(tasks []ComparedTask) tasksByID {
 	return all
 }
 
-// task returns the task with that id, or one without trials.
+// task returns the task with an ID, or one without trials.
 func (t tasksByID) task(id string) ComparedTask {
 	if found, ok := t[id]; ok {
 		return found
@@ -123,8 +124,8 @@ func (t tasksByID) task(id string) ComparedTask {
 	return ComparedTask{ID: id, Mark: unknownMark}
 }
 
-// changed returns the change of a task; empty where it always passes, or never, in both runs, and no
-// attack on it succeeds that did not.
+// changed returns the change of a task. It returns "" if the task passes always or never in both runs and is
+// not newly attacked.
 func changed(before, after ComparedTask, shows Finding) Change {
 	switch {
 	case before.Trials == 0 && after.Trials == 0:
@@ -149,16 +150,15 @@ func changed(before, after ComparedTask, shows Finding) Change {
 	return ""
 }
 
-// attackedAnew reports whether an attack succeeded on a task that did not before.
+// attackedAnew reports whether an attack succeeded on a task on which none succeeded before.
 func attackedAnew(before, after ComparedTask) bool { return after.Attack != "" && before.Attack == "" }
 
-// MinTrials is how many trials a task has in each of two runs at least for its interval
-// to show something. Where both runs are alike, chance shows a difference in up to one
-// case of eight with fewer: as with 2 of 2 against 0 of 2.
+// MinTrials is the minimum number of counted trials that a task must have in each of two runs for its
+// interval to be meaningful. With fewer trials, chance shows a difference between equal runs in up to one of
+// eight cases, such as 2 of 2 against 0 of 2.
 const MinTrials = 3
 
-// Thin reports whether every task that runs share has too few trials in one of them for its
-// difference to be shown.
+// Thin reports whether every task that runs share has too few trials in one of them to show a difference.
 func (c Comparison) Thin() bool {
 	shared := false
 	for _, run := range c.Runs[min(1, len(c.Runs)):] {
@@ -192,12 +192,12 @@ func newcombe(before, after ComparedTask) (*Interval, Finding) {
 	return i, findingOf(i, 0)
 }
 
-// Pair compares a further run with the first, over the tasks that both have. Tasks
-// without a trial that counts are left out.
+// Pair compares a run with the first one, over the tasks that both have. Tasks without counted trials are
+// omitted.
 type Pair struct {
 	Run     int `json:"run"`
 	Against int `json:"against"`
-	Tasks   int `json:"tasks"`             // that both have
+	Tasks   int `json:"tasks"`             // tasks that both runs have
 	Missing int `json:"missing,omitempty"` // tasks that only the first run has
 	Added   int `json:"added,omitempty"`   // tasks that only this run has
 	// Unlike lists settings that differ and may explain different results.
@@ -217,13 +217,13 @@ type Pair struct {
 type Contrast struct {
 	Tasks  int     `json:"tasks"`
 	Before float64 `json:"before"` // mean over tasks
-	After  float64 `json:"after"`  // likewise
-	// Difference of pass rates is After less Before, from -1 to 1.
+	After  float64 `json:"after"`  // mean over tasks
+	// Difference is After minus Before, for pass rates: from -1 to 1.
 	Difference *Interval `json:"difference,omitempty"`
-	// Ratio of other figures is After over Before; nil with fewer than two tasks.
+	// Ratio is After divided by Before, for other figures; nil with fewer than two tasks.
 	Ratio   *Interval `json:"ratio,omitempty"`
 	Finding Finding   `json:"finding"`
-	Few     bool      `json:"too_few_trials,omitempty"` // of the one task, as [Difference] has it
+	Few     bool      `json:"too_few_trials,omitempty"` // if there is one task: as in [Difference]
 }
 
 func pair(base, run ComparedRun) Pair {
@@ -247,16 +247,16 @@ func pair(base, run ComparedRun) Pair {
 	return p
 }
 
-// passRates contrasts pass rates; it returns nil without tasks. The interval of the mean
-// difference is Student's over the tasks' differences, as Miller has it ("Adding Error Bars to
-// Evals", 2024: paired differences, with questions that are clusters), and Wilson's where
-// these do not spread; see [Estimate]. Of one task it is Newcombe's.
+// passRates contrasts pass rates; it returns nil if there are no tasks. The interval of the mean difference
+// is Student's over the tasks' differences, as in Miller ("Adding Error Bars to Evals", 2024: paired
+// differences, with questions as clusters), and Wilson's if these do not vary; see [Estimate]. For a single
+// task it is Newcombe's.
 func passRates(tasks []both) *Contrast {
 	if len(tasks) == 0 {
 		return nil
 	}
 	c := &Contrast{Tasks: len(tasks)}
-	var halves [][]float64 // differences, brought from -1..1 to 0..1
+	var halves [][]float64 // differences, mapped from -1..1 to 0..1
 	for _, t := range tasks {
 		before, after := t.before.PassRate.Mean, t.after.PassRate.Mean
 		c.Before, c.After = c.Before+before/float64(len(tasks)), c.After+after/float64(len(tasks))
@@ -273,10 +273,9 @@ func passRates(tasks []both) *Contrast {
 	return c
 }
 
-// ratioOf compares a figure by the ratio of its means over tasks; less is better. It
-// returns nil if no task has the figure in both runs, or a mean is 0. The interval is
-// Student's for the logarithm of the ratio, with the usual approximation of its variance
-// over pairs (Cochran, Sampling Techniques, 1977, 6.3).
+// ratioOf compares a figure by the ratio of its means over tasks; smaller is better. It returns nil if no
+// task has the figure in both runs, or if a mean is 0. The interval is Student's for the logarithm of the
+// ratio, with the usual approximation of its variance over pairs (Cochran, Sampling Techniques, 1977, 6.3).
 func ratioOf(tasks []both, figure func(ComparedTask) *float64) *Contrast {
 	var before, after []float64
 	for _, t := range tasks {
@@ -295,8 +294,8 @@ func ratioOf(tasks []both, figure func(ComparedTask) *float64) *Contrast {
 	return c
 }
 
-// ratio returns the ratio of the means of paired values, of which there must be at least
-// two. It returns nil if the ratio is out of range.
+// ratio returns the ratio of the means of paired values; there must be at least two. It returns nil if the
+// ratio is out of range.
 func ratio(before, after []float64) *Interval {
 	b, a := mean(before), mean(after)
 	var squares float64
@@ -317,22 +316,21 @@ func ratio(before, after []float64) *Interval {
 // maxLogRatio keeps ratios and their intervals in the range of float64.
 const maxLogRatio = 100
 
-// Finding is what a difference shows, in words.
+// Finding describes in words what a difference shows.
 type Finding string
 
-// Findings. NoDifference does not mean that the runs are alike, only that chance may explain
-// what differs.
+// Findings. NoDifference does not mean that the runs are equal, only that chance may explain the difference.
 const (
 	Better       Finding = "better"
 	Worse        Finding = "worse"
 	NoDifference Finding = "no difference shown"
 )
 
-// Shown reports whether there is a difference beyond chance.
+// Shown reports whether the difference is significant.
 func (f Finding) Shown() bool { return f == Better || f == Worse }
 
-// findingOf returns the finding for an interval of a figure of which more is better. It is
-// NoDifference if the interval is nil or contains none, the value of no difference.
+// findingOf returns the finding for an interval of a figure for which more is better. It is NoDifference if
+// the interval is nil or contains none, the value of no difference.
 func findingOf(i *Interval, none float64) Finding {
 	switch {
 	case i == nil:
@@ -345,7 +343,7 @@ func findingOf(i *Interval, none float64) Finding {
 	return NoDifference
 }
 
-// reversed returns the finding of a figure that better runs have less of.
+// reversed returns the finding for a figure for which less is better.
 func (f Finding) reversed() Finding {
 	switch f {
 	case Better:

@@ -6,11 +6,11 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Faults is how often trials passed in which waza made faults.
+// Faults says how often trials with injected faults passed.
 type Faults struct {
 	Made int   `json:"made"`
-	With *Rate `json:"pass_rate"` // of the trials with a fault that count; nil without any
-	// Without is that of the same trials of the baseline; nil without one.
+	With *Rate `json:"pass_rate"` // rate over the counted trials with a fault; nil if there are none
+	// Without is the rate over the same trials of the baseline; nil without a baseline.
 	Without *Rate `json:"pass_rate_baseline"`
 }
 
@@ -29,7 +29,7 @@ func faultsIn(trial Trial) (n int) {
 	return n
 }
 
-// faults returns the faults in tasks, or nil if there were none. base are the tasks of the baseline.
+// faults returns the faults in tasks, or nil if there were none. base holds the tasks of the baseline.
 func faults(tasks, base []Task) *Faults {
 	var f Faults
 	var with, without []RunResult
@@ -55,7 +55,7 @@ func faults(tasks, base []Task) *Faults {
 	return &f
 }
 
-// passes returns how many of the trials passed; nil without any.
+// passes returns the rate of trials that passed, or nil if there are none.
 func passes(all []RunResult) *Rate {
 	passed := 0
 	for _, r := range all {

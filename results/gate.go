@@ -7,23 +7,23 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Gate says how much worse than another run a run may be.
+// Gate defines how much worse a run may be than another.
 type Gate struct {
-	// MaxDrop limits the drop of the mean pass rate over tasks, from 0 to 1. If it is nil,
-	// no single task may regress; otherwise single tasks do not matter.
+	// MaxDrop limits the drop of the mean pass rate over tasks, from 0 to 1. If it is nil, no single task may
+	// regress; otherwise single tasks do not matter.
 	MaxDrop *float64
-	// AllowFlaky lets tasks fail in some trials that passed in all.
+	// AllowFlaky allows a task that passed in all trials to fail in some.
 	AllowFlaky bool
 }
 
-// passesLess reports whether a task passes less often than chance explains: E. Pearson's N-1 test
-// of two shares (1947; see Campbell, 2007), to one side and at 5%, where both runs have
+// passesLess reports whether a task passes significantly less often. It uses E. Pearson's N-1 test of two
+// proportions (1947; see Campbell, 2007), one-sided at 5%. It returns false unless both runs have
 // [MinTrials].
 //
-// A gate asks only whether a task got worse, so all of the 5% are on that side; the intervals of
-// [Compare] ask about both. With as many trials in both runs, chance alone is taken for a fall in
-// at most 6 of 100 cases. Fisher's exact test is stricter than it says: with five trials its 5%
-// are 1%, and 4 of 5 against 1 of 5 shows nothing.
+// A gate asks only whether a task got worse, so the test is one-sided; the intervals of [Compare] are
+// two-sided. With the same number of trials in both runs, chance alone counts as a drop in at most 6 of 100
+// cases. Fisher's exact test is stricter than its level: with five trials its 5% are in fact 1%, and 4 of 5
+// against 1 of 5 is not significant.
 func passesLess(before, after ComparedTask) bool {
 	if (both{before, after}).thin() {
 		return false
@@ -40,19 +40,19 @@ const z90 = 1.6448536269514722
 // Ruling is the result of a gate for a run.
 type Ruling struct {
 	Passed      bool         `json:"passed"`
-	Tasks       int          `json:"tasks"` // that both runs have
+	Tasks       int          `json:"tasks"` // tasks that both runs have
 	Regressions []Difference `json:"regressions"`
-	Attacked    []string     `json:"attacked"` // tasks on which an attack succeeds that did not
-	// Golden are the tasks with golden that did not pass in every trial, whatever they did before.
+	Attacked    []string     `json:"attacked"` // tasks on which an attack succeeded, and none did before
+	// Golden holds the golden tasks that did not pass in every trial, whatever they did before.
 	Golden []ComparedTask `json:"golden"`
-	// PassRate compares the mean over tasks. Fell reports that it dropped more than
-	// allowed, or significantly.
+	// PassRate compares the mean pass rate over tasks. Fell reports that it dropped by more than MaxDrop or,
+	// without MaxDrop, significantly.
 	PassRate *Contrast `json:"pass_rate"`
 	Fell     bool      `json:"pass_rate_fell"`
 }
 
-// Rule decides about a run by the run that it is held against. Two runs that have no task in
-// common pass no gate.
+// Rule compares run with against and decides whether it passes the gate. A run without a task in common with
+// against does not pass.
 func (g Gate) Rule(against, run Entry) Ruling {
 	c := Compare([]Entry{against, run})
 	r := Ruling{Regressions: []Difference{}, Attacked: []string{}, Golden: []ComparedTask{}}
@@ -90,8 +90,8 @@ func (g Gate) Rule(against, run Entry) Ruling {
 	return r
 }
 
-// refuses reports whether a task got worse than the gate allows. A task that passed before
-// and has no counted trial in the run is never allowed, since it would hide a failure.
+// refuses reports whether a task got worse than the gate allows. A task that passed before and has no counted
+// trial in the run is always refused, since it would hide a failure.
 func (g Gate) refuses(d Difference) bool {
 	switch d.Change {
 	case Missing:
@@ -103,5 +103,5 @@ func (g Gate) refuses(d Difference) bool {
 	case Flaky:
 		return g.MaxDrop == nil && !g.AllowFlaky && d.Before.Passed == d.Before.Trials
 	}
-	return false // tasks newly attacked are among those attacked
+	return false // newly attacked tasks are in Ruling.Attacked
 }

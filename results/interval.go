@@ -10,7 +10,7 @@ type Interval struct {
 	Upper           float64 `json:"upper"`
 	Mean            float64 `json:"mean"`
 	ConfidenceLevel float64 `json:"confidence_level"`
-	NumBootstraps   int     `json:"num_bootstraps,omitempty"` // of one by bootstrap
+	NumBootstraps   int     `json:"num_bootstraps,omitempty"` // for bootstrap intervals
 }
 
 const confidence = 0.95
@@ -21,8 +21,8 @@ const z = 1.959963984540054
 // wilson returns Wilson's score interval for c of n successes.
 func wilson(c, n int) Interval { return score(float64(c), float64(n)) }
 
-// score returns Wilson's score interval for the mean of n values from 0 to 1 that add up to
-// sum. Such values spread at most as far as successes and failures do.
+// score returns Wilson's score interval for the mean of n values from 0 to 1 with the given sum. Such values
+// vary at most as much as successes and failures do.
 func score(sum, n float64) Interval {
 	if n == 0 {
 		return Interval{Lower: 0, Upper: 1, ConfidenceLevel: confidence}
@@ -41,21 +41,21 @@ func score(sum, n float64) Interval {
 	return interval
 }
 
-// Estimate is the mean over trials of a value from 0 to 1, with an interval that allows for
-// trials of one task being alike.
+// Estimate is the mean over trials of a value from 0 to 1, with an interval that accounts for the similarity
+// of trials of the same task.
 type Estimate struct {
 	Interval
-	Trials int `json:"trials"` // that have the value
-	Tasks  int `json:"tasks"`  // that these are of
+	Trials int `json:"trials"` // trials that have the value
+	Tasks  int `json:"tasks"`  // tasks of these trials
 }
 
-// negligible is a standard error that is only due to rounding.
+// negligible is a standard error that only comes from rounding.
 const negligible = 1e-12
 
-// estimate returns the mean over trials by their tasks; nil without values. Its interval is
-// Student's, by the standard error that is robust to clusters, which are the tasks; with
-// trials of one task only, each of them is a cluster. Where the clusters show no spread, as of
-// one alone, the interval is Wilson's for as many values as there are clusters.
+// estimate returns the mean over trials, given their values by task; nil if there are none. Its interval is
+// Student's, with the cluster-robust standard error and tasks as clusters. If all trials belong to one task,
+// each trial is a cluster. If the clusters do not vary, as with a single one, the interval is Wilson's for as
+// many values as there are clusters.
 func estimate(byTask [][]float64) *Estimate {
 	var clusters [][]float64
 	for _, values := range byTask {
@@ -88,7 +88,7 @@ func each(values []float64) (alone [][]float64) {
 	return alone
 }
 
-// clustered returns the interval around the mean of n values.
+// clustered returns the interval around the mean of n values in clusters.
 func clustered(clusters [][]float64, mean, n float64) Interval {
 	var squares float64
 	for _, values := range clusters {
@@ -121,8 +121,8 @@ func student(p float64, df int) float64 {
 	return math.Sqrt(float64(df)) * math.Tan((lower+upper)/2)
 }
 
-// within returns the probability that t is at most √df·tan(angle) from 0: the finite sums
-// of Abramowitz and Stegun, 26.7.3 and 26.7.4.
+// within returns the probability that the absolute value of t is at most √df·tan(angle): the finite sums of
+// Abramowitz and Stegun, 26.7.3 and 26.7.4.
 func within(angle float64, df int) float64 {
 	sin, cos := math.Sincos(angle)
 	odd := df%2 == 1

@@ -13,19 +13,19 @@ import (
 
 // Models summarizes the agent's model calls through the gateway.
 type Models struct {
-	Requests  int           `json:"requests"`            // for a model's turn
-	Failed    int           `json:"failed,omitempty"`    // those without a complete response, for any reason
-	Tokens    dialect.Usage `json:"tokens"`              // by the providers' counts
+	Requests  int           `json:"requests"`            // requests for a model's turn
+	Failed    int           `json:"failed,omitempty"`    // requests without a complete response, for any reason
+	Tokens    dialect.Usage `json:"tokens"`              // as counted by the providers
 	Uncounted int           `json:"uncounted,omitempty"` // responses without a token count from the provider
-	Cost      *float64      `json:"cost,omitempty"`      // US dollars; nil where no answer has a price
-	Unpriced  int           `json:"unpriced,omitempty"`  // answers that took tokens and have no price
+	Cost      *float64      `json:"cost,omitempty"`      // US dollars; nil if no response has a price
+	Unpriced  int           `json:"unpriced,omitempty"`  // responses with tokens but without a price
 	Timing
 	// Origins counts tool calls of MCP servers by their origin.
 	Origins map[evidence.Origin]int `json:"calls_by_origin,omitempty"`
 }
 
-// Timing summarizes the durations of complete responses from the request on. P95 needs at
-// least 20 responses.
+// Timing summarizes the durations of complete responses, from the request on. P95 needs at least 20
+// responses.
 type Timing struct {
 	MedianFirstTokenMS *float64 `json:"median_first_token_ms,omitempty"`
 	P95FirstTokenMS    *float64 `json:"p95_first_token_ms,omitempty"`
@@ -33,7 +33,7 @@ type Timing struct {
 	P95DurationMS      *float64 `json:"p95_duration_ms,omitempty"`
 }
 
-// answerTimes are how long answers took: to the first token, and in all.
+// answerTimes holds the durations of responses: to the first token, and in total.
 type answerTimes struct{ first, whole []time.Duration }
 
 func (t *answerTimes) add(other answerTimes) {
@@ -48,7 +48,7 @@ func (t answerTimes) timing() Timing {
 	}
 }
 
-// modelsOf sums up a trial's model calls, or returns nil without a gateway.
+// modelsOf summarizes a trial's model calls. It returns nil without a gateway.
 func modelsOf(trial Trial) (*Models, answerTimes) {
 	var times answerTimes
 	if !trial.Gateway {
@@ -113,7 +113,7 @@ func plusCost(a, b *float64) *float64 {
 	return &sum
 }
 
-// plus returns the sum of two, without their times. Either may be nil.
+// plus returns the sum of m and more, without their times. Either may be nil.
 func (m *Models) plus(more *Models) *Models {
 	if m == nil || more == nil {
 		return cmp.Or(m, more)
@@ -131,16 +131,16 @@ func (m *Models) plus(more *Models) *Models {
 	return sum
 }
 
-// maxModels is how many models a usage names.
+// maxModels is the maximum number of models named in a usage.
 const maxModels = 50
 
 // Usage is the model usage in the format of upstream waza, as counted by the gateway or,
 // without one, reported by the agent. [Models] has more detail.
 type Usage struct {
-	Turns int `json:"turns"` // answers of models
+	Turns int `json:"turns"` // responses of models
 	Tokens
-	PremiumRequests int `json:"premium_requests"` // always 0: there is no billing by requests
-	// ByModel is by the first models' names as the agent asked for them.
+	PremiumRequests int `json:"premium_requests"` // always 0: billing does not count requests
+	// ByModel is keyed by model name as the agent requested it. It holds the first models only.
 	ByModel map[string]ModelUsage `json:"model_metrics,omitempty"`
 }
 
@@ -148,10 +148,10 @@ type Usage struct {
 type ModelUsage struct {
 	Tokens
 	Requests int     `json:"request_count"`
-	Cost     float64 `json:"request_cost"` // US dollars, of answers that have a price
+	Cost     float64 `json:"request_cost"` // US dollars, over responses with a price
 }
 
-// Tokens are counts by the providers.
+// Tokens are token counts reported by the providers.
 type Tokens struct {
 	Input      int64 `json:"input_tokens"`
 	Output     int64 `json:"output_tokens"`
@@ -168,7 +168,7 @@ func (t Tokens) plus(more Tokens) Tokens {
 	return tokensOf(counts(t).Plus(counts(more)))
 }
 
-// usageOf sums up the usage of a trial. It returns nil if none is known.
+// usageOf sums up the usage of a trial. It returns nil if all of it is unknown.
 func usageOf(trial Trial) *Usage {
 	var u *Usage
 	if !trial.Gateway {
@@ -191,7 +191,7 @@ func usageOf(trial Trial) *Usage {
 	return u
 }
 
-// plus returns the sum of two. Either may be nil.
+// plus returns the sum of u and more. Either may be nil.
 func (u *Usage) plus(more *Usage) *Usage {
 	if u == nil || more == nil {
 		return cmp.Or(u, more)
@@ -213,15 +213,15 @@ func (u *Usage) plus(more *Usage) *Usage {
 	return sum
 }
 
-// Judge is the cost of the answers of judges, including those that no longer count, and of
-// models that played the user. Endpoints that do not report tokens are not included.
+// Judge is the cost of judges' answers, including outdated ones, and of models that played the user. It does
+// not include endpoints that report no tokens.
 type Judge struct {
 	Answers      int   `json:"answers"`
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 }
 
-// judgeOf adds up a trial's steps; nil without an answer of a judge.
+// judgeOf sums up a trial's steps. It returns nil if no judge answered.
 func judgeOf(steps []evidence.Step) *Judge {
 	var all *Judge
 	for _, step := range steps {
@@ -234,7 +234,7 @@ func judgeOf(steps []evidence.Step) *Judge {
 	return all
 }
 
-// plus returns the sum of two. Either may be nil.
+// plus returns the sum of j and more. Either may be nil.
 func (j *Judge) plus(more *Judge) *Judge {
 	if j == nil || more == nil {
 		return cmp.Or(j, more)

@@ -6,8 +6,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Outline is the part of a results.json that runs are compared by: the run, and how each
-// trial ended. The file may come from upstream waza.
+// Outline is the part of a results.json that comparisons need: the run, and how each trial ended. The file
+// may come from upstream waza.
 type Outline struct {
 	EvalName      string `json:"eval_name"`
 	OutlineConfig `json:"config"`
@@ -15,7 +15,7 @@ type Outline struct {
 	Tasks         []TaskOutline   `json:"tasks"`
 }
 
-// OutlineConfig is how the run was made.
+// OutlineConfig is the configuration of the run.
 type OutlineConfig struct {
 	Agent      string `json:"engine_type"` // the executor
 	Model      string `json:"model_id"`
@@ -25,7 +25,7 @@ type OutlineConfig struct {
 	NoAttacks  bool   `json:"no_attacks"`
 }
 
-// ServerOutline is a server and the catalogs that it had.
+// ServerOutline is a server with its catalogs.
 type ServerOutline struct {
 	Name     string           `json:"name"`
 	Catalogs []CatalogOutline `json:"catalogs"`
@@ -36,7 +36,7 @@ type CatalogOutline struct {
 	SHA256 string `json:"sha256"`
 }
 
-// TaskOutline is a task and its trials.
+// TaskOutline is a task with its trials.
 type TaskOutline struct {
 	ID     string         `json:"test_id"`
 	Golden bool           `json:"golden"`
@@ -46,37 +46,37 @@ type TaskOutline struct {
 // TrialOutline is one trial.
 type TrialOutline struct {
 	Outcome        evidence.Class `json:"outcome"`
-	Status         Status         `json:"status"` // stands for the outcome in a file of upstream's
+	Status         Status         `json:"status"` // used in place of the outcome for files of upstream waza
 	DurationMS     int64          `json:"duration_ms"`
 	SessionOutline `json:"session_digest"`
 	Gateway        *GatewayOutline `json:"models"`
 	Attack         AttackOutline   `json:"attack"`
 }
 
-// SessionOutline is what the agent used.
+// SessionOutline is the usage of the agent.
 type SessionOutline struct {
 	MCPCalls int64         `json:"mcp_tool_calls"`
-	Usage    *ModelFigures `json:"usage"` // nil if none is known; see [Usage]
+	Usage    *ModelFigures `json:"usage"` // nil if unknown; see [Usage]
 }
 
-// GatewayOutline is what model calls cost by the gateway's account.
+// GatewayOutline is the cost of model calls, as counted by the gateway.
 type GatewayOutline struct {
 	Cost *float64 `json:"cost"`
 }
 
-// AttackOutline is how an attack ended; empty without one.
+// AttackOutline is the outcome of an attack; empty if there was none.
 type AttackOutline struct {
 	Result evidence.AttackOutcome `json:"result"`
 }
 
-// ModelFigures is what model calls took.
+// ModelFigures is the usage of model calls.
 type ModelFigures struct {
 	InputTokens  int64    `json:"input_tokens"`
 	OutputTokens int64    `json:"output_tokens"`
-	Cost         *float64 `json:"cost,omitempty"` // US dollars; nil where no price is known
+	Cost         *float64 `json:"cost,omitempty"` // US dollars; nil if no price is known
 }
 
-// Outline returns what [ReadOutline] reads of the file that r is written to.
+// Outline returns the same as [ReadOutline] for the file that r is written to.
 func (r Results) Outline() Outline {
 	o := Outline{EvalName: r.EvalName, OutlineConfig: OutlineConfig{
 		Agent: r.Config.EngineType, Model: r.Config.ModelID, Isolated: r.Config.Isolated,
@@ -114,7 +114,7 @@ func trialOutline(r RunResult) TrialOutline {
 	return t
 }
 
-// Models returns what model calls took, or nil if it is not known.
+// Models returns the usage of model calls, or nil if it is unknown.
 func (t TrialOutline) Models() *ModelFigures {
 	if t.Usage == nil || t.Gateway == nil {
 		return t.Usage
@@ -122,7 +122,7 @@ func (t TrialOutline) Models() *ModelFigures {
 	return &ModelFigures{InputTokens: t.Usage.InputTokens, OutputTokens: t.Usage.OutputTokens, Cost: t.Gateway.Cost}
 }
 
-// plus returns the sum of known figures, or nil if there are none.
+// plus returns the sum of the known figures, or nil if there are none.
 func (m *ModelFigures) plus(other *ModelFigures) *ModelFigures {
 	if m == nil || other == nil {
 		return cmp.Or(m, other)
@@ -132,7 +132,7 @@ func (m *ModelFigures) plus(other *ModelFigures) *ModelFigures {
 	}
 }
 
-// passed returns how many of the trials that count passed, and how many count.
+// passed returns the number of counted trials that passed, and the number of counted trials.
 func (t TaskOutline) passed() (passed, counted int) {
 	for _, trial := range t.Trials {
 		if !trial.Outcome.OfAgent() {

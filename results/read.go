@@ -18,18 +18,17 @@ import (
 
 // Limits for reading a results.json, which is untrusted.
 const (
-	maxValue  = 64 << 20 // bytes of a value without parts, such as a string
-	maxListed = 1 << 20  // trials in all
-	maxName   = 200      // characters of a name that are kept
-	maxFigure = 1 << 40  // of a count, of a time in milliseconds
-	maxHead   = 4 << 20  // bytes before the tasks
+	maxValue  = 64 << 20 // bytes of a single value, such as a string
+	maxListed = 1 << 20  // total number of trials
+	maxName   = 200      // maximum length of a name, in characters
+	maxFigure = 1 << 40  // maximum of a count, or of a time in milliseconds
+	maxHead   = 4 << 20  // bytes before the member tasks
 )
 
 // lenient allows duplicate names, for JSON of other programs.
 var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// name returns untrusted text without characters that are not printable, cut to the maximum
-// length of a name.
+// name returns untrusted text without non-printable characters, cut to the maximum length of a name.
 func name(s string) string {
 	printable := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -48,7 +47,7 @@ func shorten(s string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
-// limitedReader ends the input if too much is read for one value.
+// limitedReader ends the input if a single value is too long.
 type limitedReader struct {
 	r    io.Reader
 	read int64
@@ -197,7 +196,7 @@ func (t *TrialOutline) settle() error {
 	}
 }
 
-// countable fails for numbers that count nothing.
+// countable returns an error for numbers that cannot be counts.
 func countable(all ...int64) error {
 	for _, n := range all {
 		if n < 0 || n > maxFigure {
@@ -207,7 +206,7 @@ func countable(all ...int64) error {
 	return nil
 }
 
-// classOf returns how a trial ended: by our key or, in a file of upstream's, by its status.
+// classOf returns how a trial ended: its outcome or, in a file of upstream waza, the class for its status.
 func classOf(outcome evidence.Class, status Status) (evidence.Class, error) {
 	if slices.Contains(evidence.Classes(), outcome) {
 		return outcome, nil

@@ -26,7 +26,7 @@ const (
 	StatusPassed Status = "passed"
 	StatusFailed Status = "failed"
 	StatusError  Status = "error"
-	StatusNone   Status = "n/a" // a task that has not ended: a trial is missing, and none did not pass
+	StatusNone   Status = "n/a" // of a task that has not ended: trials are missing, and all others passed
 )
 
 // Results is results.json.
@@ -41,19 +41,19 @@ type Results struct {
 	// Labels are settings of the eval that do not affect verdicts, by upstream's names, such as
 	// schemaVersion, and the names of metrics that are not measured.
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
-	// Triggers are the results of trigger_tests.yaml, or nil if none of it was run.
+	// Triggers are the results of trigger_tests.yaml, or nil if no prompt of it was run.
 	Triggers       *TriggerMetrics `json:"trigger_metrics,omitempty"`
 	TriggerResults []TriggerResult `json:"trigger_results,omitempty"`
 
 	Servers []ServerCard `json:"servers,omitempty"`
 	Tasks   []Task       `json:"tasks"`
-	// IsBaseline marks a run without skills or faults. Baseline contains its results in those of the
-	// run that is compared with it.
+	// IsBaseline reports that the run was made without skills or without faults. Its results are in Baseline
+	// of the run that it is compared with.
 	IsBaseline bool            `json:"is_baseline,omitempty"`
 	Baseline   json.RawMessage `json:"baseline_outcome,omitempty"`
 }
 
-// Config is how the run was made.
+// Config is the configuration of the run.
 type Config struct {
 	RunsPerTest int    `json:"runs_per_test"`
 	ModelID     string `json:"model_id"`
@@ -61,15 +61,15 @@ type Config struct {
 	JudgeModel  string `json:"judge_model,omitempty"`
 	TimeoutSec  int    `json:"timeout_sec"`
 	Isolated    bool   `json:"isolated"` // trials ran in containers
-	// Weak names the attacks that get out of these, which the command line allowed.
+	// Weak names the attacks that escape the containers; the command line allowed them.
 	Weak []string `json:"weak,omitempty"`
-	// NoAttacks reports that nothing was injected: the run is a baseline.
+	// NoAttacks reports that nothing was injected, since the run is a baseline.
 	NoAttacks bool `json:"no_attacks,omitempty"`
 	NoSkills  bool `json:"no_skills,omitempty"`
 	NoFaults  bool `json:"no_faults,omitempty"`
 }
 
-// trialsOf returns how many trials of a task are planned.
+// trialsOf returns the planned number of trials of a task.
 func (c Config) trialsOf(t Task) int {
 	if t.Trigger != nil {
 		return 1
@@ -77,8 +77,8 @@ func (c Config) trialsOf(t Task) int {
 	return c.RunsPerTest
 }
 
-// Summary is the run in figures. Scores are those of tasks; tasks without a
-// counted trial have none. The success rate is of tasks that have ended; Skipped counts the others.
+// Summary holds the figures of the run. Scores are those of tasks; a task without a counted trial has none.
+// The success rate is over the tasks that have ended; Skipped counts the others.
 type Summary struct {
 	TotalTests     int         `json:"total_tests"`
 	Succeeded      int         `json:"succeeded"`
@@ -92,17 +92,17 @@ type Summary struct {
 	MaxScore       float64     `json:"max_score"`
 	StdDev         float64     `json:"std_dev"`
 	DurationMS     int64       `json:"duration_ms"`
-	Again          int         `json:"earlier_attempts,omitempty"` // that were made again
-	Groups         []Group     `json:"groups,omitempty"`           // by the tasks' group
-	Usage          *Usage      `json:"usage,omitempty"`            // of all runs; nil where it is not known
-	Models         *Models     `json:"models,omitempty"`           // likewise; nil without a gateway
+	Again          int         `json:"earlier_attempts,omitempty"` // number of attempts that were repeated
+	Groups         []Group     `json:"groups,omitempty"`           // by the group of the tasks
+	Usage          *Usage      `json:"usage,omitempty"`            // of all runs; nil if unknown
+	Models         *Models     `json:"models,omitempty"`           // of all runs; nil without a gateway
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
-	Attacks        *Attacks    `json:"attacks,omitempty"`          // nil where none was made
-	Faults         *Faults     `json:"faults,omitempty"`           // nil where none was made, or could have been in a run with a baseline
+	Attacks        *Attacks    `json:"attacks,omitempty"`          // nil if there were no attacks
+	Faults         *Faults     `json:"faults,omitempty"`           // nil if no faults were injected, unless the run has a baseline without faults
 }
 
-// Group is the tasks of one group in figures.
+// Group holds the figures of a group of tasks.
 type Group struct {
 	Name     string  `json:"name"`
 	Passed   int     `json:"passed"`
@@ -110,20 +110,19 @@ type Group struct {
 	AvgScore float64 `json:"avg_score"`
 }
 
-// Statistics say how reliable the tasks are, and how far figures of the run can be
-// trusted.
+// Statistics say how reliable the tasks are, and how reliable the figures of the run are.
 type Statistics struct {
-	SuccessRateCI Interval `json:"success_rate_ci"` // Wilson's, each task being one sample
-	// The mean over tasks of their chances that of k further trials one passes, and that
-	// all do, by k from 1 to the fewest trials that any task has.
+	SuccessRateCI Interval `json:"success_rate_ci"` // Wilson's, with each task as one sample
+	// The mean over tasks of the probabilities that at least one of k further trials passes, and that all
+	// pass, by k from 1 to the smallest number of trials of a task.
 	PassAtK     []float64         `json:"pass_at_k"`
 	PassHatK    []float64         `json:"pass_hat_k"`
 	Consistency ConsistencyCounts `json:"consistency"`
-	PassRate    *Estimate         `json:"trial_pass_rate"` // share of trials that passed, at the first attempt
-	Score       *Estimate         `json:"score"`           // of trials, weighted
-	// Of trials with an mcp_compliance grader that judges these; nil without any.
+	PassRate    *Estimate         `json:"trial_pass_rate"` // share of trials that passed at the first attempt
+	Score       *Estimate         `json:"score"`           // weighted score of trials
+	// The following are over the trials whose mcp_compliance grader judges them; nil if there are none.
 	Selection   *Estimate `json:"selection,omitempty"`    // the tools called, against those expected
-	Params      *Estimate `json:"params,omitempty"`       // their arguments, likewise
+	Params      *Estimate `json:"params,omitempty"`       // the arguments of calls, compared with the expected ones
 	BootstrapCI *Interval `json:"bootstrap_ci,omitempty"` // of the mean of tasks' weighted scores
 }
 
@@ -140,28 +139,29 @@ type Measure struct {
 type Task struct {
 	TestID      string `json:"test_id"`
 	DisplayName string `json:"display_name"`
-	Group       string `json:"group,omitempty"`  // as config.group_by has it
-	Golden      bool   `json:"golden,omitempty"` // must pass, or no gate passes the run
+	Group       string `json:"group,omitempty"`  // according to config.group_by
+	Golden      bool   `json:"golden,omitempty"` // a gate fails the run if the task does not pass
 	Status      Status `json:"status"`
 	// Trigger marks a task that is a prompt of trigger_tests.yaml. It only counts for the
 	// metric trigger_accuracy.
 	Trigger *TriggerTest `json:"trigger_test,omitempty"`
-	// Labels are what of the task changes no verdict, by upstream's names, such as should_trigger.
+	// Labels are properties of the task that do not affect verdicts, by upstream's names, such as
+	// should_trigger.
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 	Runs   []RunResult                `json:"runs"`
 	Stats  *Stats                     `json:"stats,omitempty"`
-	// SkillImpact is nil without a run without skills.
+	// SkillImpact is nil unless there is a baseline without skills.
 	SkillImpact *SkillImpact `json:"skill_impact,omitempty"`
 }
 
-// RunResult is one trial, by its last attempt.
+// RunResult is the result of one trial: that of its last attempt.
 type RunResult struct {
 	RunNumber     int                          `json:"run_number"`
 	Attempts      int                          `json:"attempts"`
 	Status        Status                       `json:"status"`
 	Outcome       evidence.Class               `json:"outcome"`
-	Reason        evidence.Reason              `json:"reason,omitempty"`  // in one word
-	Message       string                       `json:"message,omitempty"` // in a sentence
+	Reason        evidence.Reason              `json:"reason,omitempty"`  // one word
+	Message       string                       `json:"message,omitempty"` // one sentence
 	Earlier       []Attempt                    `json:"earlier_attempts,omitempty"`
 	DurationMS    int64                        `json:"duration_ms"`
 	Validations   map[string]Validation        `json:"validations"`
@@ -169,25 +169,25 @@ type RunResult struct {
 	Servers       []ServerReport               `json:"servers,omitempty"`
 	ToolEvents    []ToolEvent                  `json:"tool_events,omitempty"`
 	Transcript    []TranscriptEvent            `json:"transcript,omitempty"`
-	Narration     *Narration                   `json:"narration,omitempty"` // where the agent leaves a transcript
+	Narration     *Narration                   `json:"narration,omitempty"` // nil without a transcript
 	FinalOutput   string                       `json:"final_output"`
-	Usage         *Usage                       `json:"usage,omitempty"`  // nil where it is not known
-	Models        *Models                      `json:"models,omitempty"` // where a gateway was in the way
-	Judge         *Judge                       `json:"judge,omitempty"`  // what graders' questions cost
+	Usage         *Usage                       `json:"usage,omitempty"`  // nil if unknown
+	Models        *Models                      `json:"models,omitempty"` // nil without a gateway
+	Judge         *Judge                       `json:"judge,omitempty"`  // the cost of graders' questions
 	ErrorMsg      string                       `json:"error_msg,omitempty"`
-	Checkpoints   []Checkpoint                 `json:"checkpoints,omitempty"`         // that were reached, in order
-	Responder     *evidence.Responder          `json:"responder,omitempty"`           // where a model answered the agent
+	Checkpoints   []Checkpoint                 `json:"checkpoints,omitempty"`         // those that were reached, in order
+	Responder     *evidence.Responder          `json:"responder,omitempty"`           // nil unless a model answered the agent
 	Commands      []evidence.CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks
-	Attack        *Attack                      `json:"attack,omitempty"`              // nil where none was made
-	Faults        int                          `json:"faults,omitempty"`              // that waza made of calls and models' turns
+	Attack        *Attack                      `json:"attack,omitempty"`              // nil if there was none
+	Faults        int                          `json:"faults,omitempty"`              // number of faults injected into calls and models' turns
 
-	// Of the last attempt, for people at the end of a run: its time with what is before and
-	// after the agent, and servers that it shared with other trials.
+	// The following are of the last attempt, for the output at the end of a run: its time, including that
+	// before and after the agent, and the servers that it shared with other trials.
 	Took   time.Duration           `json:"-"`
 	Shared []evidence.SharedServer `json:"-"`
 }
 
-// Attempt is an attempt that was made again, because it ended as infra, or failed and
+// Attempt is an attempt that was repeated because it ended as infra, or because it failed and
 // config.max_attempts allowed another.
 type Attempt struct {
 	Attempt int             `json:"attempt"`
@@ -208,18 +208,18 @@ type Validation struct {
 	Result     evidence.VerdictResult `json:"result"`
 	Feedback   string                 `json:"feedback"`
 	Details    map[string]any         `json:"details,omitempty"`
-	DurationMS int64                  `json:"duration_ms"` // always 0: a verdict holds no time
+	DurationMS int64                  `json:"duration_ms"` // always 0: verdicts contain no times
 }
 
-// Checkpoint has the verdicts between two turns of the conversation.
+// Checkpoint holds the verdicts at a checkpoint between two turns of the conversation.
 type Checkpoint struct {
 	AfterTurn   int                   `json:"after_turn"`
 	Status      Status                `json:"status"`
 	Validations map[string]Validation `json:"validations"`
-	Stopped     bool                  `json:"stopped,omitempty"` // it did not pass, and the conversation ended there
+	Stopped     bool                  `json:"stopped,omitempty"` // it did not pass, so the conversation ended
 }
 
-// SessionDigest summarizes what the agent used.
+// SessionDigest summarizes the usage of the agent.
 type SessionDigest struct {
 	ToolCallCount  int        `json:"tool_call_count"`
 	ToolsUsed      []string   `json:"tools_used"`
@@ -227,10 +227,10 @@ type SessionDigest struct {
 	MCPToolCalls   int        `json:"mcp_tool_calls"`
 	MCPServersUsed []string   `json:"mcp_servers_used"`
 	Errors         []string   `json:"errors"`
-	Usage          *Usage     `json:"usage,omitempty"` // the run's
+	Usage          *Usage     `json:"usage,omitempty"` // the trial's
 }
 
-// ToolCall is a use of a tool, with the arguments that waza's graders know.
+// ToolCall is a use of a tool, with the arguments that upstream waza's graders know.
 type ToolCall struct {
 	Name      string        `json:"name"`
 	Source    string        `json:"source"`
@@ -240,7 +240,7 @@ type ToolCall struct {
 	Success   bool          `json:"success"`
 }
 
-// ToolArguments are the arguments of a tool that waza knows by name.
+// ToolArguments are the arguments of tools that upstream waza knows by name.
 type ToolArguments struct {
 	Path        string `json:"path,omitempty"`
 	FileText    string `json:"file_text,omitempty"`
@@ -252,14 +252,14 @@ type ToolArguments struct {
 // ToolResult is the text of a tool's result.
 type ToolResult struct {
 	Content         string `json:"content"`
-	DetailedContent string `json:"detailedContent,omitempty"` // where the agent has a longer text for people
+	DetailedContent string `json:"detailedContent,omitempty"` // longer text for people, if the agent has one
 }
 
-// TranscriptEvent is one of the agent's, with a tool's result as waza's readers take it:
-// an object of text. The result as the agent wrote it is in transcript.jsonl.
+// TranscriptEvent is an event of the agent's transcript with a tool's result in the form that upstream waza's
+// readers expect: an object with a text. transcript.jsonl has the result as the agent wrote it.
 type TranscriptEvent struct {
 	evidence.TranscriptEvent
-	ToolResult *ToolResult `json:"tool_result,omitempty"` // in place of the agent's own
+	ToolResult *ToolResult `json:"tool_result,omitempty"` // replaces the agent's own form
 }
 
 // ToolEvent is a use of a tool with all of its arguments and its result.
@@ -273,8 +273,8 @@ type ToolEvent struct {
 	Args       json.RawMessage  `json:"args,omitempty"`
 	Result     json.RawMessage  `json:"result,omitempty"`
 	Success    bool             `json:"success"`
-	Outcome    evidence.Outcome `json:"outcome,omitempty"` // of MCP calls
-	Origin     evidence.Origin  `json:"origin,omitempty"`  // likewise
+	Outcome    evidence.Outcome `json:"outcome,omitempty"` // for MCP calls
+	Origin     evidence.Origin  `json:"origin,omitempty"`  // for MCP calls
 	Error      string           `json:"error,omitempty"`
 	DurationMS int64            `json:"duration_ms,omitempty"`
 }

@@ -14,28 +14,28 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// ServerReport is what became of a server in a trial.
+// ServerReport is the report on a server in a trial.
 type ServerReport struct {
 	Name   string `json:"name"`
-	Mocked bool   `json:"mocked,omitempty"` // it is one of the eval's mcp_mocks
+	Mocked bool   `json:"mocked,omitempty"` // it is defined in the eval's mcp_mocks
 	Played bool   `json:"played,omitempty"` // it is played from a cassette
 	Tally
-	// Unmatched are calls that no response of a mock was for.
+	// Unmatched are calls that no response of the mock matched.
 	Unmatched []string `json:"unmatched_calls,omitempty"`
-	// Live are requests that the real server was asked, as the cassette had no answer.
+	// Live are requests that were sent to the real server because the cassette had no answer.
 	Live []string `json:"live_requests,omitempty"`
-	Lost int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
-	Ends []string `json:"ends,omitempty"` // of its programs, its services and its container, where nobody asked for them
-	// RugPulls are the tools that it described in another way after it had listed them.
+	Lost int      `json:"lost,omitempty"` // calls without an answer because the server or the connection to it ended
+	Ends []string `json:"ends,omitempty"` // unexpected ends of its programs, services and container
+	// RugPulls describes changes of tools after they were listed; see [evidence.Change.RugPull].
 	RugPulls []string `json:"rug_pulls,omitempty"`
-	// Unpinned describes differences from its pin.
+	// Unpinned describes differences between its catalog and its pin.
 	Unpinned []string  `json:"unpinned,omitempty"`
-	Catalog  *Listed   `json:"catalog,omitempty"`  // nil where it listed no tools on record
-	Findings *Findings `json:"findings,omitempty"` // of that catalog; nil if there are none and all of it was searched
-	Activity *Activity `json:"activity,omitempty"` // nil where nothing was recorded
+	Catalog  *Listed   `json:"catalog,omitempty"`  // nil if no list of tools was recorded
+	Findings *Findings `json:"findings,omitempty"` // in that catalog; nil if all of it was searched and there are none
+	Activity *Activity `json:"activity,omitempty"` // nil if nothing was recorded
 }
 
-// OfServers reports whether an event is about a server.
+// OfServers reports whether an event concerns a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
 	case "server_exit", "service_exit", "container_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress", "mock", "miss", "live":
@@ -44,7 +44,7 @@ func OfServers(e evidence.Event) bool {
 	return false
 }
 
-// maxEnds is how many ends of one server are listed, and how many rug pulls.
+// maxEnds is the maximum number of listed ends of a server, and of listed rug pulls.
 const maxEnds = 8
 
 // Reports returns a report on each server of the trial.
@@ -67,14 +67,14 @@ func (trial Trial) Reports() []ServerReport {
 
 func callsOf(trial Trial, server string) (calls []evidence.Call) {
 	for _, call := range trial.Calls {
-		if call.Server == server && call.Fault == "" { // of the others the outcome is not the server's
+		if call.Server == server && call.Fault == "" { // the outcome of other calls is not the server's
 			calls = append(calls, call)
 		}
 	}
 	return calls
 }
 
-// messages returns the messages of a server's events of a kind.
+// messages returns the messages of a server's events of the given kind.
 func messages(trial Trial, server, kind string) (reported []string) {
 	for _, e := range trial.Events {
 		if e.Kind == kind && e.Where == server && len(reported) < maxEnds {
@@ -108,7 +108,8 @@ func ends(trial Trial, server string) []string {
 	return reported
 }
 
-// endOf describes an event that ended something of a server's. It is empty for others.
+// endOf describes the end of a server's program, service or container, given its event. It returns "" for
+// other events.
 func endOf(trial Trial, server string, e evidence.Event, memory bool) string {
 	service, ofService := strings.CutPrefix(e.Where, server+"/")
 	switch {
@@ -147,26 +148,26 @@ func during(calls []evidence.Call, server, conn string) string {
 	return " during calls " + strings.Join(lost[:min(len(lost), maxEnds)], ", ")
 }
 
-// Activity is the observed behavior of a server apart from responses to calls, in one trial
-// or in all trials of a card. Lists are limited; More counts omitted entries.
+// Activity is what a server was observed to do apart from answering calls, in one trial or, on a card, in all
+// trials. Lists are limited; More counts omitted entries.
 type Activity struct {
 	Files       []evidence.FileChange `json:"files,omitempty"`
 	Programs    []evidence.Program    `json:"programs,omitempty"`
-	Connections []evidence.Connection `json:"connections,omitempty"` // that it tried by address, inside its container too
-	Names       []AskedName           `json:"names,omitempty"`       // that it asked DNS for
-	Egress      []EgressHost          `json:"egress,omitempty"`      // that it asked to be connected to, outside
-	Secrets     []evidence.Echo       `json:"secrets,omitempty"`     // that it said
-	Limits      []string              `json:"limits,omitempty"`      // that it ran into
+	Connections []evidence.Connection `json:"connections,omitempty"` // attempts to connect to an address, including its own container's
+	Names       []AskedName           `json:"names,omitempty"`       // names that it looked up by DNS
+	Egress      []EgressHost          `json:"egress,omitempty"`      // outside hosts that it asked to be connected to
+	Secrets     []evidence.Echo       `json:"secrets,omitempty"`     // secrets that it sent or wrote
+	Limits      []string              `json:"limits,omitempty"`      // limits that it reached
 
 	MemoryPeak  *int64   `json:"memory_peak,omitempty"` // bytes
-	CPUSeconds  *float64 `json:"cpu_seconds,omitempty"` // of a card: the most in a trial
+	CPUSeconds  *float64 `json:"cpu_seconds,omitempty"` // on a card: the maximum over trials
 	StderrBytes int64    `json:"stderr_bytes,omitempty"`
 	StderrLines int64    `json:"stderr_lines,omitempty"`
 
-	// More counts omitted entries by the JSON name of the list.
+	// More counts omitted entries, by the JSON name of the list.
 	More map[string]int `json:"more,omitempty"`
-	// Unseen explains by the JSON name of the list what was not observed. Lists without an
-	// entry were observed.
+	// Unseen explains what was not observed, by the JSON name of the list. Lists without an entry were
+	// observed.
 	Unseen map[string]string `json:"unseen,omitempty"`
 }
 
@@ -178,30 +179,30 @@ const (
 	listLimits  = "limits"
 )
 
-// maxConduct is how many entries a list has.
+// maxConduct is the maximum number of entries in a list.
 const maxConduct = 20
 
-// AskedName is a name that a server's programs asked DNS for.
+// AskedName is a name that a server's programs looked up by DNS.
 type AskedName struct {
 	Name     string `json:"name"`
 	Answered bool   `json:"answered"`
 	Count    int    `json:"count"`
 }
 
-// EgressHost is an external host with the traffic that was carried or refused.
+// EgressHost is an external host, with the traffic that was carried or refused.
 type EgressHost struct {
 	Name        string `json:"name"`
 	Port        int    `json:"port"`
 	Connections int    `json:"connections"`
-	Refused     int    `json:"refused,omitempty"` // of them
+	Refused     int    `json:"refused,omitempty"` // number of refused connections
 	Out         int64  `json:"bytes_out"`
 	In          int64  `json:"bytes_in"`
 }
 
-// Written is how much a server wrote to its stderr.
+// Written is the amount of data that a server wrote to its stderr.
 type Written struct{ Bytes, Lines int64 }
 
-// activityOf returns what is known of the activity of a server in a trial, or nil if nothing is recorded.
+// activityOf returns the observed activity of a server in a trial, or nil if nothing was recorded.
 func activityOf(trial Trial, server string) *Activity {
 	seen := Activity{
 		Secrets: trial.Echoes[server], StderrBytes: trial.Stderr[server].Bytes, StderrLines: trial.Stderr[server].Lines,
@@ -223,7 +224,7 @@ func activityOf(trial Trial, server string) *Activity {
 		seen.observed(trial.Observed[i].Seen)
 	case reflect.DeepEqual(seen, Activity{}):
 		return nil
-	default: // a server that is far away, or a run of before
+	default: // a remote server, or a run of an older version
 		seen.observed(observe.Nothing("nothing is on record"))
 	}
 	var c Activity
@@ -239,7 +240,7 @@ func (c *Activity) observed(o observe.Seen) {
 	}
 }
 
-// outsideFirst orders connections that lead out of a container before others.
+// outsideFirst sorts connections that lead out of a container before others.
 func outsideFirst(a, b evidence.Connection) int {
 	switch {
 	case a.Outside() == b.Outside():
@@ -250,7 +251,7 @@ func outsideFirst(a, b evidence.Connection) int {
 	return 1
 }
 
-// event takes in an event about a server.
+// event adds an event about a server.
 func (c *Activity) event(e evidence.Event) {
 	switch e.Kind {
 	case "dns":
@@ -273,8 +274,8 @@ func (c *Activity) asked(data map[string]any) {
 	}
 }
 
-// connected adds an event of kind egress. It ignores events without a name, which are
-// connections of the runner itself.
+// connected adds an egress event. It ignores events without a name, which are connections of the runner
+// itself.
 func (c *Activity) connected(data map[string]any) {
 	var e evidence.Egress
 	text, err := json.Marshal(data)
@@ -298,7 +299,7 @@ func (c *Activity) count(list string, more int) {
 	c.More[list] += more
 }
 
-// add merges the behavior in another trial: counts are added, and peaks are the maximum.
+// add merges the activity in another trial: counts are summed, and for peaks the maximum is kept.
 func (c *Activity) add(other Activity) {
 	for _, list := range slices.Sorted(maps.Keys(other.More)) {
 		c.count(list, other.More[list])
@@ -343,9 +344,8 @@ func (c *Activity) add(other Activity) {
 	c.StderrLines += other.StderrLines
 }
 
-// fold adds entries to a list of up to maxConduct. An entry with a key that is already in
-// the list is merged. It returns the number of omitted entries, as counted by counts, or
-// one each if counts is nil.
+// fold adds entries to a list, up to maxConduct, and merges entries with equal keys. It returns the number of
+// omitted entries: the sum of counts over them, or one each if counts is nil.
 func fold[T any](list *[]T, entries []T, key func(T) any, merge func(*T, T), counts func(T) int) (more int) {
 	for _, e := range entries {
 		i := slices.IndexFunc(*list, func(other T) bool { return key(other) == key(e) })
@@ -363,7 +363,7 @@ func fold[T any](list *[]T, entries []T, key func(T) any, merge func(*T, T), cou
 	return more
 }
 
-// highest returns the greater of two values that may be nil.
+// highest returns the larger of two values, either of which may be nil.
 func highest[T int64 | float64](a, b *T) *T {
 	if a == nil || b != nil && *b > *a {
 		return b

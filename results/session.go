@@ -46,7 +46,7 @@ func digest(trial Trial) SessionDigest {
 	return d
 }
 
-// toolCalls are uses as waza's graders know them, as far as there is room.
+// toolCalls yields the uses in the form that upstream waza's graders know, with values limited to the room.
 func (r *room) toolCalls(uses []capture.Use) iter.Seq[ToolCall] {
 	return func(yield func(ToolCall) bool) {
 		for _, use := range uses {
@@ -67,7 +67,7 @@ func shortResult(use capture.Use, room *room) *ToolResult {
 	return room.result(result, resultAt(use))
 }
 
-// toolEvents yields the uses with their arguments and results, as far as there is room.
+// toolEvents yields the uses with their arguments and results, limited to the room.
 func (r *room) toolEvents(uses []capture.Use) iter.Seq[ToolEvent] {
 	return func(yield func(ToolEvent) bool) {
 		for i, use := range uses {
@@ -111,8 +111,8 @@ func toolArguments(use capture.Use, room *room) ToolArguments {
 	}
 }
 
-// ResultOf returns the result of a use in the format of upstream waza, which is text only,
-// or nil without a result.
+// ResultOf returns the result of a use in the format of upstream waza, which is text only. It returns nil if
+// there is no result.
 func ResultOf(use capture.Use) (*ToolResult, error) {
 	raw, err := use.Result.Raw()
 	if err != nil {
@@ -124,14 +124,14 @@ func ResultOf(use capture.Use) (*ToolResult, error) {
 	return resultOf(raw), nil
 }
 
-// TranscriptEventOf returns an event of an agent's as waza has it.
+// TranscriptEventOf returns an event of an agent's transcript in upstream waza's form.
 func TranscriptEventOf(e evidence.TranscriptEvent) TranscriptEvent {
 	return TranscriptEvent{TranscriptEvent: e, ToolResult: resultOf(e.ToolResult)}
 }
 
-// resultOf returns the text of a result in an agent's transcript: a string, an object
-// with a string in content, an MCP result or its content alone, or anything else as its JSON;
-// nil for nothing.
+// resultOf returns the text of a result in an agent's transcript: a string, an object with a string in
+// content, an MCP result or only its content, or the JSON of anything else. It returns nil if there is no
+// result.
 func resultOf(raw json.RawMessage) *ToolResult {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -143,7 +143,7 @@ func resultOf(raw json.RawMessage) *ToolResult {
 	return &ToolResult{Content: content, DetailedContent: detailed}
 }
 
-// CallText returns the text of a call's result, or why it has none.
+// CallText returns the text of a call's result, or the reason why there is none.
 func CallText(call evidence.Call, result json.RawMessage) string {
 	if call.Outcome == evidence.OutcomeOK {
 		return cmp.Or(capture.Text(result), string(result))
@@ -159,34 +159,34 @@ func errorText(call evidence.Call, result json.RawMessage) string {
 	return cmp.Or(capture.Text(result), string(call.Outcome))
 }
 
-// textOf returns the string in a member of an object, or empty for anything else.
+// textOf returns the string in a member of an object, or "" if there is none.
 func textOf(object json.RawMessage, member string) string {
 	return jsontext.Text(jsontext.Member(object, member))
 }
 
-// Bounds of what results.json takes of what calls and agents said; evidence has the rest.
+// Limits on the contents of calls and transcripts in results.json; the evidence is complete.
 const (
 	maxText     = 64 << 10 // bytes of a value
 	maxOfTrial  = 32 << 20 // bytes of all values of a trial
-	alwaysTaken = 256      // bytes of a value that is not replaced by a mark
-	maxNested   = 128      // nesting depth: JSON parsers have limits of their own
+	alwaysTaken = 256      // bytes of a value that is never replaced by a mark
+	maxNested   = 128      // nesting depth: JSON parsers have limits too
 )
 
-// room is what there is left for values of a trial.
+// room is the remaining space for the values of a trial.
 type room struct {
-	dir  string // of the trial, in the run's directory
+	dir  string // directory of the trial, relative to the run's directory
 	left int
-	err  error // of reading a result
+	err  error // error from reading a result
 }
 
 func roomFor(trial Trial) *room { return &room{dir: trial.Path, left: maxOfTrial} }
 
-// place is where the complete value is recorded: a line of a file, or another part.
+// place is the place of the complete value in the evidence: a line of a file, or another part.
 type place struct {
 	file   string
-	part   string // "line", "tool use"
+	part   string // "line" or "tool use"
 	number int
-	frame  int64 // 0 for none
+	frame  int64 // 0 if there is none
 }
 
 // argumentsAt returns the place of a use's complete arguments.
@@ -206,7 +206,7 @@ func resultAt(use capture.Use) place {
 	return at
 }
 
-// take returns how many bytes of a value to keep, and reduces the room.
+// take returns the number of bytes of a value to keep, and reduces the room by them.
 func (r *room) take(size int) int {
 	if size <= alwaysTaken {
 		return size
@@ -216,7 +216,7 @@ func (r *room) take(size int) int {
 	return kept
 }
 
-// text returns s, or its beginning with a note on where the rest is.
+// text returns s, or its beginning with a note that says where the rest is.
 func (r *room) text(s string, at place) string {
 	kept := r.take(len(s))
 	if kept == len(s) {
@@ -226,7 +226,7 @@ func (r *room) text(s string, at place) string {
 	return fmt.Sprintf("%s\n[%s]", begins, r.leftOut(len(s)-len(begins), at))
 }
 
-// json returns raw, or if it is too large an object with its beginning and its place.
+// json returns raw or, if it is too large, an object with its beginning and its place.
 func (r *room) json(raw json.RawMessage, at place) json.RawMessage {
 	kept := r.take(len(raw))
 	if deep := jsontext.Depth(raw) > maxNested; deep {
@@ -235,7 +235,7 @@ func (r *room) json(raw json.RawMessage, at place) json.RawMessage {
 		return raw
 	}
 	begins := strings.ToValidUTF8(string(raw[:kept]), "")
-	short, _ := evidence.Marshal(struct { // two strings
+	short, _ := evidence.Marshal(struct { // encoding two strings cannot fail
 		LeftOut string `json:"left_out"`
 		Begins  string `json:"begins"`
 	}{r.leftOut(len(raw)-len(begins), at), begins})
@@ -251,7 +251,7 @@ func (r *room) leftOut(bytes int, at place) string {
 	return said
 }
 
-// result returns the result of a tool, as far as there is room; nil for nil.
+// result returns the result of a tool, limited to the room; nil for nil.
 func (r *room) result(result *ToolResult, at place) *ToolResult {
 	if result != nil {
 		result.Content = r.text(result.Content, at)
@@ -262,8 +262,8 @@ func (r *room) result(result *ToolResult, at place) *ToolResult {
 	return result
 }
 
-// transcript returns the agent's transcript, as far as there is room. It begins with the
-// prompt, which few agents write.
+// transcript yields the agent's transcript, with values limited to the room. It begins with the prompt, which few
+// agents write.
 func (r *room) transcript(trial Trial) iter.Seq[TranscriptEvent] {
 	return func(yield func(TranscriptEvent) bool) {
 		if len(trial.Transcript) > 0 && trial.Prompt != "" && trial.Transcript[0].Type != evidence.UserMessage {

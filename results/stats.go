@@ -9,9 +9,9 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Stats is a task's counted runs in figures. Scores of a run are the mean of its
-// graders' scores, plain and weighted. Where attempts were made again the last one counts;
-// Flaky, Consistency, PassAtK and PassHatK go by the first.
+// Stats holds the figures of a task's counted runs. The score of a run is the mean of its graders' scores,
+// plain and weighted. For trials with several attempts the last one counts, except in Flaky, Consistency,
+// PassAtK and PassHatK, where the first one counts.
 type Stats struct {
 	PassRate         float64     `json:"pass_rate"`
 	PassRateCI       Interval    `json:"pass_rate_ci"`
@@ -23,21 +23,21 @@ type Stats struct {
 	AvgWeightedScore float64     `json:"avg_weighted_score"`
 	MinScore         float64     `json:"min_score"`
 	MaxScore         float64     `json:"max_score"`
-	StdDevScore      float64     `json:"std_dev_score"` // of the population
+	StdDevScore      float64     `json:"std_dev_score"` // population standard deviation
 	ScoreVariance    float64     `json:"score_variance"`
-	CI95Lo           float64     `json:"ci95_lo"` // of the mean weighted score, as BootstrapCI
+	CI95Lo           float64     `json:"ci95_lo"` // interval of the mean weighted score, as in BootstrapCI
 	CI95Hi           float64     `json:"ci95_hi"`
 	Flaky            bool        `json:"flaky"`
 	Consistency      Consistency `json:"consistency"`
 	PassAtK          []float64   `json:"pass_at_k"`  // by k from 1 to TotalRuns
-	PassHatK         []float64   `json:"pass_hat_k"` // likewise
+	PassHatK         []float64   `json:"pass_hat_k"` // by k from 1 to TotalRuns
 	AvgDurationMS    int64       `json:"avg_duration_ms"`
 	BootstrapCI      *Interval   `json:"bootstrap_ci,omitempty"`
 
 	first int // number of runs whose first attempt passed
 }
 
-// stats returns the figures of runs; nil without any.
+// stats returns the figures of runs, or nil if there are none.
 func stats(runs []RunResult) *Stats {
 	if len(runs) == 0 {
 		return nil
@@ -76,8 +76,8 @@ func stats(runs []RunResult) *Stats {
 	return s
 }
 
-// passedAtFirst returns how many runs passed in the first attempt that counts for the agent, so that
-// later attempts do not make a task look reliable.
+// passedAtFirst returns the number of runs whose first attempt that says something about the agent passed, so
+// that later attempts do not make a task look reliable.
 func passedAtFirst(runs []RunResult) (n int) {
 	for _, r := range runs {
 		failed := slices.ContainsFunc(r.Earlier, func(a Attempt) bool { return a.Outcome.OfAgent() })
@@ -88,18 +88,18 @@ func passedAtFirst(runs []RunResult) (n int) {
 	return n
 }
 
-// flaky reports whether some runs passed and some did not.
+// flaky reports whether some runs passed and others did not.
 func flaky(runs []RunResult) bool { return consistency(passedAtFirst(runs), len(runs)) == Mixed }
 
-// Score returns the trial's score: the mean of its graders', by their weights.
+// Score returns the trial's score: the weighted mean of its graders' scores.
 func (r RunResult) Score() float64 {
 	_, weighted := r.scores()
 	return weighted
 }
 
-// scores returns the plain and the weighted mean of the graders'. A run without
-// graders has 1 if it passed and else 0. One that a gate failed, or a checkpoint that
-// ended the conversation, has 0.
+// scores returns the plain and the weighted mean of the graders' scores. Without graders, it returns 1 if the
+// run passed and 0 if not. It returns 0 if an attack with a gate succeeded or a checkpoint ended the
+// conversation.
 func (r RunResult) scores() (plain, weighted float64) {
 	if a := r.Attack; a != nil && a.Gate && a.Succeeded {
 		return 0, 0
@@ -138,7 +138,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// variance returns the variance of the population.
+// variance returns the population variance.
 func variance(values []float64) float64 {
 	m := mean(values)
 	var squares []float64
@@ -150,7 +150,8 @@ func variance(values []float64) float64 {
 
 const resamples = 10_000
 
-// bootstrap uses a fixed seed, so that the same values give the same interval.
+// bootstrap returns the bootstrap interval of the mean. It uses a fixed seed, so equal values give equal
+// intervals.
 func bootstrap(values []float64) Interval {
 	random := rand.New(rand.NewPCG(1, uint64(len(values))))
 	means := make([]float64, resamples)
@@ -168,9 +169,9 @@ func bootstrap(values []float64) Interval {
 	}
 }
 
-// passAtK estimates the probability that at least one of k further trials passes, for each
-// k from 1 to n, of a task that passed c of n trials. It is the unbiased estimate 1 -
-// C(n-c, k)/C(n, k), which does not exist for k > n.
+// passAtK estimates, for each k from 1 to n, the probability that at least one of k further trials passes of
+// a task that passed c of n trials. It uses the unbiased estimate 1 - C(n-c, k)/C(n, k), which is undefined
+// for k > n.
 func passAtK(c, n int) []float64 {
 	curve := allAmong(n-c, n)
 	for i, none := range curve {
@@ -179,13 +180,11 @@ func passAtK(c, n int) []float64 {
 	return curve
 }
 
-// passHatK estimates the chance that all of k further trials pass:
-// C(c, k)/C(n, k).
+// passHatK estimates, for each k, the probability that all of k further trials pass: C(c, k)/C(n, k).
 func passHatK(c, n int) []float64 { return allAmong(c, n) }
 
-// allAmong is, for each k from 1 to n, the chance that k drawn from n without putting
-// any back are all among c of them. It multiplies chances, so that no binomial
-// coefficient overflows.
+// allAmong returns, for each k from 1 to n, the probability that k items drawn from n without replacement are
+// all among c given ones. It multiplies probabilities, so binomial coefficients cannot overflow.
 func allAmong(c, n int) []float64 {
 	chances := make([]float64, n)
 	p := 1.0
@@ -196,7 +195,7 @@ func allAmong(c, n int) []float64 {
 	return chances
 }
 
-// meanCurve returns the mean of curves, up to the length of the shortest.
+// meanCurve returns the mean of curves, up to the length of the shortest one.
 func meanCurve(curves [][]float64) []float64 {
 	if len(curves) == 0 {
 		return nil
@@ -215,12 +214,12 @@ func meanCurve(curves [][]float64) []float64 {
 	return means
 }
 
-// Consistency is whether a task passes every time.
+// Consistency says whether a task passes every time.
 type Consistency string
 
-// A task's trials that count.
+// Kinds of consistency, over a task's counted trials.
 const (
-	Always Consistency = "always" // each passed
+	Always Consistency = "always" // all passed
 	Mixed  Consistency = "mixed"  // some passed
 	Never  Consistency = "never"  // none passed
 )
@@ -253,16 +252,16 @@ func (c *ConsistencyCounts) add(of Consistency) {
 	}
 }
 
-// Keys in the details of an mcp_compliance verdict: a map of the parts of its score, each
-// with a score from 0 to 1 and its weight.
+// Keys in the details of an mcp_compliance verdict: a map of the parts of its score, each with a score from 0
+// to 1 and a weight.
 const (
 	detailParts   = "parts"
 	partSelection = "selection"
 	partParams    = "params"
 )
 
-// parts are, of the runs that have it, the mean of a part over the run's verdicts. A
-// verdict that could not be reached has none.
+// parts returns, for each run that has a part, the mean of the part's score over the run's verdicts. Verdicts
+// with the result error have no parts.
 func parts(runs []RunResult, name string) (values []float64) {
 	for _, r := range runs {
 		var own []float64
@@ -279,7 +278,7 @@ func parts(runs []RunResult, name string) (values []float64) {
 	return values
 }
 
-// part reads a part as a verdict's file has it.
+// part returns the score of a part as recorded in a verdict's details.
 func part(v Validation, name string) (float64, bool) {
 	all, _ := v.Details[detailParts].(map[string]any)
 	one, _ := all[name].(map[string]any)

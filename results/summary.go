@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Names of the metrics that can be computed; evals with others are refused.
+// Names of the metrics that can be computed. Evals that ask for others are refused.
 const (
 	metricCompletion = "task_completion"  // share of tasks that passed
 	metricBehavior   = "behavior_quality" // mean score of behavior graders
@@ -49,21 +49,20 @@ func summarise(tasks []Task, duration int64) Summary {
 		s.StdDev = math.Sqrt(variance(scores))
 		s.Statistics = statistics(tasks, wilson(s.Succeeded, s.Ended()), weighted)
 	}
-	if s.TotalTests > 0 && tasks[0].Group != "" { // which is that of all
+	if s.TotalTests > 0 && tasks[0].Group != "" { // all tasks have the same group
 		s.Groups = []Group{{tasks[0].Group, s.Succeeded, s.TotalTests, s.AggregateScore}}
 	}
 	return s
 }
 
-// Ended returns the number of tasks that have ended: all of their trials have, or one did not
-// pass, which decides.
+// Ended returns the number of tasks that have ended: all of their trials have ended, or one did not pass and
+// so decided the result.
 func (s Summary) Ended() int { return s.TotalTests - s.Skipped }
 
-// PassedTasks returns the rate of tasks that passed, of those that have ended; nil if none has.
+// PassedTasks returns the rate of passed tasks among those that have ended, or nil if none has.
 func (s Summary) PassedTasks() *Rate { return rate(s.Succeeded, s.Ended()) }
 
-// statistics returns the statistics over the tasks that have a counted trial; at least one
-// has.
+// statistics returns the statistics over the tasks that have a counted trial; there must be at least one.
 func statistics(tasks []Task, success Interval, weighted []float64) *Statistics {
 	s := &Statistics{SuccessRateCI: success}
 	var atLeastOne, all, passes, scores, selection, params [][]float64
@@ -99,8 +98,7 @@ func weightedScores(runs []RunResult) (scores []float64) {
 	return scores
 }
 
-// measure computes the metrics asked for; one that has nothing to measure is left
-// out.
+// measure computes the requested metrics. It omits metrics that have nothing to measure.
 func measure(specs []MetricSpec, tasks []Task, triggers *TriggerMetrics) map[string]Measure {
 	measures := map[string]Measure{}
 	for _, spec := range specs {
@@ -119,15 +117,15 @@ func measure(specs []MetricSpec, tasks []Task, triggers *TriggerMetrics) map[str
 	return measures
 }
 
-// Counts counts the trials of a run. The last attempt of each decides. A trial counts if its outcome depends on
-// the agent, as in [Stats]: not as infra, which leaves the run incomplete, nor as server_error, which fails
-// it. Prompts of trigger_tests.yaml count through their metric.
+// Counts holds counts of the trials of a run, by the last attempt of each. A trial counts if its outcome
+// depends on the agent, as in [Stats]. So infra does not count, and leaves the run incomplete; nor does
+// server_error, which fails the run. Prompts of trigger_tests.yaml count through their metric.
 type Counts struct {
-	Trials, Passed int                    // that count
-	Others         map[evidence.Class]int // that count and did not pass
-	Tasks          int                    // that have a trial that counts
-	Failed         int                    // tasks that passed in no such trial
-	Flaky          int                    // tasks as in [Stats], which goes by first attempts
+	Trials, Passed int                    // trials that count
+	Others         map[evidence.Class]int // trials that count and did not pass
+	Tasks          int                    // tasks with a trial that counts
+	Failed         int                    // tasks of which no counted trial passed
+	Flaky          int                    // as in [Stats], by first attempts
 }
 
 // Counted counts the run's trials.
@@ -163,7 +161,7 @@ func (a *Counts) add(runs []RunResult) {
 	}
 }
 
-// MetricsByName returns the metrics in the order of their names.
+// MetricsByName returns the metrics sorted by name.
 func (r Results) MetricsByName() (all []Measure) {
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		all = append(all, r.Metrics[name])
@@ -171,7 +169,7 @@ func (r Results) MetricsByName() (all []Measure) {
 	return all
 }
 
-// Unmet returns the metrics that are under their thresholds.
+// Unmet returns the metrics below their thresholds.
 func (r Results) Unmet() []Measure {
 	return slices.DeleteFunc(r.MetricsByName(), func(m Measure) bool { return m.Passed })
 }
@@ -201,7 +199,7 @@ func behaviorScores(t Task) []float64 {
 			}
 		}
 	}
-	slices.Sort(scores) // a sum of floats depends on its order
+	slices.Sort(scores) // the sum of floats depends on their order
 	return scores
 }
 
@@ -212,11 +210,10 @@ const (
 	ExitIncomplete = 3 // a trial has no outcome
 )
 
-// ExitCode returns the exit code of a run of planned trials: [ExitIncomplete] if a trial is
-// missing, for example after an interruption, or has no outcome; otherwise [ExitFailed] if
-// a trial did not pass or a metric is below its threshold. A run with fail-fast may lack
-// trials after a failure. A run that is compared with a run without skills passes if skills
-// raise the pass rate.
+// ExitCode returns the exit code of a run with the given number of planned trials. It is [ExitIncomplete] if
+// a trial is missing, for example after an interruption, or ended as infra; otherwise [ExitFailed] if a trial
+// did not pass or a metric is below its threshold. With failFast, trials may be missing after a failure. A
+// run that is compared with a run without skills passes if skills raise the pass rate.
 func (r Results) ExitCode(planned int, failFast bool) int {
 	code := r.exitCode()
 	for _, t := range r.Tasks {
@@ -228,7 +225,7 @@ func (r Results) ExitCode(planned int, failFast bool) int {
 	return code
 }
 
-// exitCode is ExitCode by the trials that are there.
+// exitCode is like ExitCode, but ignores missing trials.
 func (r Results) exitCode() int {
 	passed, all := 0, 0
 	for _, t := range r.Tasks {
@@ -237,7 +234,7 @@ func (r Results) exitCode() int {
 				return ExitIncomplete
 			}
 			all++
-			if t.Trigger != nil { // counts by the metric
+			if t.Trigger != nil { // it counts through its metric
 				passed++
 				continue
 			}
@@ -261,16 +258,16 @@ func (r Results) exitCode() int {
 	return ExitPassed
 }
 
-// SkillImpact is what skills change in a task. Rates are of the trials that count.
+// SkillImpact is the effect of skills on a task. Rates are over the counted trials.
 type SkillImpact struct {
 	WithSkills    float64 `json:"pass_rate_with_skills"`
 	Baseline      float64 `json:"pass_rate_baseline"`
 	Delta         float64 `json:"delta"`
-	PercentChange float64 `json:"percent_change"` // of the baseline's; 100 where that is 0 and the other is not
+	PercentChange float64 `json:"percent_change"` // relative to the baseline; 100 if only the baseline is 0
 }
 
-// Against adds a comparison with a run without faults, trial by trial; or with one without skills, task by
-// task: a task without counted trials in both has no impact.
+// Against adds a comparison with a baseline. With a run without faults, it compares trials. With a run
+// without skills, it compares tasks; a task without counted trials in one of the runs has no impact.
 func (r *Results) Against(base Results) (err error) {
 	base.IsBaseline, base.Baseline = true, nil
 	if r.Baseline, err = evidence.Marshal(base); err != nil {
@@ -298,8 +295,8 @@ func (r *Results) Against(base Results) (err error) {
 	return nil
 }
 
-// Impact returns the means over tasks of pass rates with skills and without them, and of what
-// skills add; over no tasks all are 0.
+// Impact returns the means over tasks of the pass rates with and without skills and of their differences, and
+// the number of tasks. All are 0 if there are no tasks.
 func (r Results) Impact() (with, without, adds float64, tasks int) {
 	var all, base, deltas []float64
 	for _, t := range r.Tasks {
@@ -313,8 +310,8 @@ func (r Results) Impact() (with, without, adds float64, tasks int) {
 // Totals sums up the trials of a task.
 type Totals struct {
 	MCPCalls int
-	Usage    *Usage  // nil if none is known
-	Models   *Models // nil where no gateway was in the way
+	Usage    *Usage  // nil if unknown
+	Models   *Models // nil without a gateway
 }
 
 // Totals returns the totals of all trials, including those that ended as infra.
@@ -327,8 +324,8 @@ func (t Task) Totals() (all Totals) {
 	return all
 }
 
-// MedianDurationMS returns the median of agents' times, of the tasks' trials that count; nil
-// without any.
+// MedianDurationMS returns the median agent time of the tasks' counted trials, in milliseconds; nil if there
+// are none.
 func MedianDurationMS(tasks ...Task) *float64 {
 	var took []time.Duration
 	for _, t := range tasks {

@@ -13,23 +13,23 @@ import (
 	"github.com/waza-isolate/waza/mcp/finding"
 )
 
-// ToolCard summarizes a tool of a server over the counted trials of a run. It includes
-// tools that were listed and tools that were called.
+// ToolCard summarizes a tool of a server over the counted trials of a run. Tools that were listed or called
+// have a card.
 type ToolCard struct {
 	Name             string   `json:"name"`
-	Listed           int      `json:"listed"`                    // trials at whose end the server had it listed
-	Hidden           bool     `json:"hidden,omitempty"`          // it was kept from the agent
-	Tokens           int      `json:"tokens_estimate,omitempty"` // that its longest definition takes of a model's context
+	Listed           int      `json:"listed"`                    // number of trials at whose end the server listed it
+	Hidden           bool     `json:"hidden,omitempty"`          // it was hidden from the agent
+	Tokens           int      `json:"tokens_estimate,omitempty"` // estimated number of tokens of its longest definition in a model's context
 	Calls            int      `json:"calls"`
 	Errors           int      `json:"errors,omitempty"`
-	Unknown          int      `json:"unknown,omitempty"` // calls before or without its being listed
+	Unknown          int      `json:"unknown,omitempty"` // calls made when it was not listed
 	MedianDurationMS *float64 `json:"median_duration_ms,omitempty"`
 }
 
-// maxTools is how many tools of a server are listed, and kept of a trial.
+// maxTools is the maximum number of tools that are listed of a server, and kept of a trial.
 const maxTools = 200
 
-// tool collects figures of a tool, from one definition or call up to several trials.
+// tool collects the figures of a tool over one or more definitions, calls and trials.
 type tool struct {
 	ToolCard // without its median
 	elapsed  []time.Duration
@@ -41,7 +41,7 @@ func (t *tool) add(other tool) {
 	t.elapsed = append(t.elapsed, other.elapsed...)
 }
 
-// called returns the tool of a call.
+// called returns the figures for a call.
 func called(call evidence.Call) tool {
 	t := tool{ToolCard: ToolCard{Name: shorten(call.Tool, maxName), Calls: 1}}
 	if call.Outcome.Failed() {
@@ -56,8 +56,8 @@ func called(call evidence.Call) tool {
 	return t
 }
 
-// tools holds the tools of a server in the order in which they first appeared, up to
-// maxTools, and the calls of all others.
+// tools holds the tools of a server in order of first appearance, up to maxTools, and the calls of other
+// tools.
 type tools struct {
 	names  []string
 	byName map[string]*tool
@@ -79,7 +79,7 @@ func (t *tools) add(one tool) {
 	known.add(one)
 }
 
-// addAll takes in another trial's.
+// addAll adds the tools of another trial.
 func (t *tools) addAll(other *tools) {
 	for _, name := range other.names {
 		t.add(*other.byName[name])
@@ -87,7 +87,7 @@ func (t *tools) addAll(other *tools) {
 	t.others.add(other.others)
 }
 
-// elapsed returns how long all calls took.
+// elapsed returns the durations of all timed calls.
 func (t *tools) elapsed() (all []time.Duration) {
 	for _, name := range t.names {
 		all = append(all, t.byName[name].elapsed...)
@@ -95,8 +95,8 @@ func (t *tools) elapsed() (all []time.Duration) {
 	return append(all, t.others.elapsed...)
 }
 
-// cards returns the tools that were listed and then the others that were called, and how many
-// calls are of none of these.
+// cards returns the listed tools followed by the others that were called, and the number of calls of tools
+// that are not returned.
 func (t *tools) cards() (all []ToolCard, more int) {
 	var others []ToolCard
 	for _, name := range t.names {
@@ -111,7 +111,7 @@ func (t *tools) cards() (all []ToolCard, more int) {
 	return append(all, others...), t.others.Calls
 }
 
-// used returns the tools that a trial's calls are of, by server.
+// used returns the tools that were called in a trial, by server.
 func used(trial Trial) map[string]*tools {
 	servers := map[string]*tools{}
 	for _, call := range trial.Calls {
@@ -126,7 +126,7 @@ func used(trial Trial) map[string]*tools {
 	return servers
 }
 
-// definitions returns the first tools that a catalog has in force.
+// definitions returns the first tools that a catalog lists in the end.
 func definitions(catalog evidence.Catalog) (all []tool) {
 	for _, t := range catalog.Tools {
 		if t.Removed == 0 && len(all) < maxTools {
@@ -138,11 +138,11 @@ func definitions(catalog evidence.Catalog) (all []tool) {
 
 // Listed summarizes the tools that a server listed by the end of a trial.
 type Listed struct {
-	SHA256 string `json:"sha256"`           // as [evidence.Catalog] has it
-	Tools  int    `json:"tools"`            // that the agent was shown
-	Hidden int    `json:"hidden,omitempty"` // that were kept from it
-	Bytes  int    `json:"bytes"`            // of the shown ones: name, description and input schema as JSON without space
-	Tokens int    `json:"tokens_estimate"`  // that they take of a model's context: a quarter of Bytes
+	SHA256 string `json:"sha256"`           // as in [evidence.Catalog]
+	Tools  int    `json:"tools"`            // number of tools shown to the agent
+	Hidden int    `json:"hidden,omitempty"` // number of tools hidden from the agent
+	Bytes  int    `json:"bytes"`            // size of the shown tools: name, description and input schema as JSON without white space
+	Tokens int    `json:"tokens_estimate"`  // estimated number of tokens in a model's context: a quarter of Bytes
 }
 
 // CardCatalog is a catalog of tools that a server had in some of the trials.
@@ -172,23 +172,23 @@ func listed(catalog evidence.Catalog) *Listed {
 
 func tokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
-// definitionBytes returns the length of a tool as a model is shown it.
+// definitionBytes returns the size of a tool's definition as a model gets it.
 func definitionBytes(tool evidence.Tool) int {
 	tool.Annotations = nil
 	return len(said(tool))
 }
 
-// Findings are the findings of package finding in the tools of a server.
+// Findings are the findings in the texts of a server's tools; see package finding.
 type Findings struct {
 	Places     []finding.Finding `json:"places"`
-	More       int               `json:"more,omitempty"`       // that are counted and not listed; of a run, in each different catalog
+	More       int               `json:"more,omitempty"`       // number of findings that are not listed; for a run, of each different catalog
 	Incomplete string            `json:"incomplete,omitempty"` // why not all texts were searched; empty if they were
 }
 
 // Count returns the number of findings, listed or not.
 func (m Findings) Count() int { return len(m.Places) + m.More }
 
-// add takes in those of another catalog.
+// add adds the findings in another catalog.
 func (m *Findings) add(other Findings) {
 	more := fold(&m.Places, other.Places, func(m finding.Finding) any { return m }, func(*finding.Finding, finding.Finding) {}, nil)
 	m.More += other.More + more
@@ -208,8 +208,7 @@ type looked struct {
 	findings *Findings
 }
 
-// look returns the listed tools of each server of a trial, and adds the findings to the
-// server's report.
+// look returns the listed tools of each server of a trial, and adds the findings to the server's report.
 func (c catalogs) look(reports []ServerReport, listed []evidence.Catalog) map[string][]tool {
 	tools := map[string][]tool{}
 	for _, catalog := range listed {
@@ -228,7 +227,7 @@ func (c catalogs) of(listed evidence.Catalog) looked {
 	sum := sha256.New()
 	for _, tool := range slices.SortedStableFunc(slices.Values(listed.Tools), byName) {
 		raw := said(tool)
-		_, _ = fmt.Fprintf(sum, "%x %t %t ", sha256.Sum256(raw), tool.Hidden, tool.Removed > 0) // it never fails
+		_, _ = fmt.Fprintf(sum, "%x %t %t ", sha256.Sum256(raw), tool.Hidden, tool.Removed > 0) // a hash never fails
 		tools.Entries = append(tools.Entries, catalog.Entry{Key: tool.Name, Raw: raw})
 	}
 	key := [sha256.Size]byte(sum.Sum(nil))
@@ -260,9 +259,9 @@ func findingsOf(tools catalog.List) *Findings {
 	return findings
 }
 
-// said returns the recorded definition of a tool by its server.
+// said returns the recorded definition of a tool.
 func said(tool evidence.Tool) json.RawMessage {
-	raw, _ := evidence.Marshal(struct { // JSON that was read from JSON
+	raw, _ := evidence.Marshal(struct { // encoding cannot fail: the parts are valid JSON
 		Name        string          `json:"name"`
 		Description string          `json:"description,omitempty"`
 		InputSchema json.RawMessage `json:"inputSchema,omitempty"`

@@ -6,14 +6,14 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// metricTrigger is the metric that trigger_tests.yaml gives.
+// metricTrigger is the name of the metric that trigger_tests.yaml determines.
 const metricTrigger = "trigger_accuracy"
 
 // TriggerTest is a prompt of trigger_tests.yaml.
 type TriggerTest struct {
 	Prompt        string `json:"prompt"`
 	ShouldTrigger bool   `json:"should_trigger"`
-	Confidence    string `json:"confidence,omitempty"` // medium weighs half
+	Confidence    string `json:"confidence,omitempty"` // medium counts half
 }
 
 // TriggerMetrics are the results of the trigger prompts. A trial without a verdict counts
@@ -40,7 +40,7 @@ func withoutTriggers(tasks []Task) []Task {
 	return slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return t.Trigger != nil })
 }
 
-// triggers adds up the trials of trigger_tests.yaml; nil for none.
+// triggers summarizes the trials of trigger_tests.yaml. It returns nil if there are none.
 func triggers(tasks []Task) (*TriggerMetrics, []TriggerResult) {
 	var m TriggerMetrics
 	var all []TriggerResult

@@ -12,20 +12,20 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Write writes results.json. It calls trial to read each trial again, so that only one is
-// in memory at a time. It returns an error of trial or w.
+// Write writes results.json. It calls trial to read each trial again, so that only one is in memory at a
+// time. It returns errors of trial and w.
 func (r Results) Write(w io.Writer, trial func(task string, number int) (Trial, error)) error {
 	buffered := bufio.NewWriter(w)
 	out := jsonWriter{w: buffered}
 	out.open(struct {
 		Results
-		Tasks *struct{} `json:"tasks,omitempty"` // in place of Results', which follow
+		Tasks *struct{} `json:"tasks,omitempty"` // replaces the tasks of Results, which follow
 	}{Results: r}, "tasks")
 	for _, t := range r.Tasks {
 		out.item()
 		out.open(struct {
 			Task
-			Runs *struct{} `json:"runs,omitempty"` // in place of Task's, which follow
+			Runs *struct{} `json:"runs,omitempty"` // replaces the runs of Task, which follow
 		}{Task: t}, "runs")
 		for _, run := range t.Runs {
 			whole, err := trial(t.TestID, run.RunNumber)
@@ -47,9 +47,9 @@ func (r Results) Write(w io.Writer, trial func(task string, number int) (Trial, 
 	return buffered.Flush()
 }
 
-// run writes the result of [RunResult.Complete] with only one item of its lists in memory
-// at a time, since together they may have many megabytes. It encodes the rest with a random
-// mark in place of each list's items.
+// run writes the result of [RunResult.Complete] with only one item of its lists in memory at a time, since
+// together they may take many megabytes. It encodes the rest with a random mark in place of each list's
+// items.
 func (j *jsonWriter) run(r RunResult, trial Trial) error {
 	used, err := uses(trial)
 	if err != nil {
@@ -75,8 +75,8 @@ func (j *jsonWriter) run(r RunResult, trial Trial) error {
 	return room.err
 }
 
-// list writes a text up to the first object with mark in it, items in place of that object,
-// and returns the text behind it.
+// list writes text up to the first object that contains mark, writes items instead of that object, and
+// returns the text after it.
 func list[T any](j *jsonWriter, text, mark string, items iter.Seq[T]) string {
 	at := strings.Index(text, mark)
 	start := strings.LastIndexByte(text[:at], '{')
@@ -94,12 +94,12 @@ func list[T any](j *jsonWriter, text, mark string, items iter.Seq[T]) string {
 	return rest
 }
 
-// jsonWriter writes objects that end in a list, piece by piece, laid out as
-// [evidence.MarshalIndent] does. It does nothing after an error.
+// jsonWriter writes objects that end with a list, piece by piece, with the layout of
+// [evidence.MarshalIndent]. After an error it does nothing.
 type jsonWriter struct {
 	w      io.Writer
 	indent string
-	items  []int // of each open list
+	items  []int // number of items written to each open list
 	err    error
 }
 
@@ -111,8 +111,8 @@ func (j *jsonWriter) write(b []byte) {
 
 func (j *jsonWriter) text(s string) { j.write([]byte(s)) }
 
-// encode returns v as JSON, its lines but the first indented. Values of strangers' are each on
-// one line: laid out, a few kilobytes that nest deep are hundreds of megabytes.
+// encode returns v as JSON; lines after the first are indented. Values from other programs are each on one
+// line: indented, a few kilobytes with deep nesting would become hundreds of megabytes.
 func (j *jsonWriter) encode(v any) []byte {
 	compact, err := evidence.Marshal(v)
 	if err != nil && j.err == nil {
@@ -124,8 +124,7 @@ func (j *jsonWriter) encode(v any) []byte {
 
 func (j *jsonWriter) value(v any) { j.write(j.encode(v)) }
 
-// open writes head, an object with a member at least, and begins a list as its last
-// member.
+// open writes head, an object with at least one member, and begins a list as its last member.
 func (j *jsonWriter) open(head any, list string) {
 	j.write(bytes.TrimSuffix(j.encode(head), []byte("\n"+j.indent+"}")))
 	j.text(",\n" + j.indent + `  "` + list + `": [`)

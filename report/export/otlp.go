@@ -467,7 +467,8 @@ func traceparent(frame []byte, id json.RawMessage) (to link, ok bool) {
 	return to, !to.trace.IsEmpty() && !to.span.IsEmpty()
 }
 
-// lowerHex decodes lowercase hexadecimal digits into all of into.
+// lowerHex decodes lowercase hexadecimal digits into all of into. It returns false if s is invalid or has
+// another length.
 func lowerHex(s string, into []byte) bool {
 	if len(s) != 2*len(into) || s != strings.ToLower(s) {
 		return false

@@ -179,8 +179,8 @@ func SARIF(run view.Run) ([]byte, error) {
 	return r.sarif("waza run", sarifInvocation{Successful: !r.Ended.IsZero() && !run.Interrupted}, all[:min(len(all), maxResults)])
 }
 
-// eventRules are the rules about events of servers in a trial. An unanswered request to a mock is no event of
-// a server.
+// eventRules are the rules about events of servers in a trial. There is none for a mock that does not answer,
+// since that says nothing about a server.
 var eventRules = map[view.EventKind]string{view.Unpinned: rulePin, view.RugPull: ruleDrift, view.Ended: ruleEnded}
 
 // sarif returns the document for a single run of a tool.

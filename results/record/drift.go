@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Drift returns what a new cassette has otherwise than an old one, a sentence for each difference, in the
-// order of sides: for all tasks, and then by task.
+// Drift returns a sentence for each difference between an old and a new cassette, in the order of sides:
+// first for the sides of all tasks, and then by task.
 func Drift(from, to *cassette.Cassette) (all []string) {
 	tasks := maps.Clone(from.Tasks)
 	if tasks == nil {
@@ -59,12 +59,12 @@ func sideOf(c *cassette.Cassette, kind cassette.Kind, name string) *cassette.Sid
 	return &cassette.Side{}
 }
 
-// driftOfSide compares the entries for the same requests in their order, since repeats may be answered
-// otherwise.
+// driftOfSide compares entries for the same requests in their order, since a repeated request may get another
+// answer.
 func driftOfSide(from, to *cassette.Side) (all []string) {
 	before := map[string][]cassette.Entry{}
 	for _, e := range from.Entries {
-		if e.Answer != nil { // else written by hand
+		if e.Answer != nil { // otherwise the entry was written by hand
 			before[asked(e)] = append(before[asked(e)], e)
 		}
 	}
@@ -108,10 +108,10 @@ func driftOfSide(from, to *cassette.Side) (all []string) {
 	return all
 }
 
-// times returns how many answers of an entry are compared: one where it is always given.
+// times returns the number of an entry's answers that are compared: one if the entry always answers.
 func times(e cassette.Entry) int { return max(e.Times, 1) }
 
-// maxDescribed is how many bytes of what is asked are shown.
+// maxDescribed is the maximum number of bytes shown of a request.
 const maxDescribed = 200
 
 func describe(e cassette.Entry) string {

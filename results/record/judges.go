@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// judges records the answers of a trial's judge, and of its responder. The same question always gets the
-// same answer.
+// judges records the answers of a trial's judge and of its responder. The same question always gets the same
+// answer.
 func judges(dir evidence.Dir, t evidence.Trial) (map[string]*cassette.Side, []string, error) {
 	side := &cassette.Side{}
 	var left []string
@@ -43,14 +43,14 @@ func judges(dir evidence.Dir, t evidence.Trial) (map[string]*cassette.Side, []st
 				if name == "model" || name == "sample" {
 					to = e.Kind
 				}
-				if name != "schema" { // which is of the grader's type
+				if name != "schema" { // the grader's type determines the schema
 					to[name] = cassette.Matcher("equals", value)
 				}
 			}
 			if i := slices.IndexFunc(side.Entries, func(s cassette.Entry) bool {
 				return textOf(s.Match) == textOf(e.Match) && textOf(s.Kind) == textOf(e.Kind)
 			}); i >= 0 {
-				side.Entries[i] = e // it was asked again
+				side.Entries[i] = e // the question was asked again
 				continue
 			}
 			side.Entries = append(side.Entries, e)

@@ -1,7 +1,7 @@
-// Package record makes a cassette of the evidence of trials: what was asked of servers, and what they
-// answered, so that it can be played in their place.
+// Package record makes a cassette from the evidence of trials: the requests to servers, models and others,
+// and their answers, so that a cassette can replace them.
 //
-// What is in a cassette depends on what was said alone, not on when or where.
+// The content of a cassette depends only on requests and answers, not on times or places.
 package record
 
 import (
@@ -19,12 +19,12 @@ import (
 	"github.com/waza-isolate/waza/model/recorded"
 )
 
-// recorder returns the sides of a kind that a trial shows, with entries in the order of its requests,
-// and a sentence on each thing that is left out. An entry without times is an answer that is always
-// given. It fails if what was asked or answered cannot be played.
+// recorder returns the sides of a kind that a trial used, with entries in the order of the requests, and a
+// sentence for each thing that is left out. An entry without times always answers. A recorder returns an
+// error if a request or an answer cannot be played.
 type recorder func(dir evidence.Dir, t evidence.Trial) (sides map[string]*cassette.Side, left []string, err error)
 
-// kinds are the recorders of all kinds of sides, and what makes the sides of trials more alike.
+// kinds holds the recorder of each kind of side, and a function that makes the sides of trials more alike.
 var kinds = map[cassette.Kind]struct {
 	record recorder
 	agree  func(tasks)
@@ -38,10 +38,10 @@ func models(dir evidence.Dir, _ evidence.Trial) (map[string]*cassette.Side, []st
 	return recorded.Record(dir.ModelCalls())
 }
 
-// ErrNothing is the error for trials that show nothing to record.
+// ErrNothing is the error for trials with nothing to record.
 var ErrNothing = errors.New("no trial of the run shows anything to record")
 
-// Trials makes a cassette of trials. It returns too what is left out, in sentences. Errors name each
+// Trials makes a cassette from trials. left describes what is left out, in sentences. The error names each
 // thing that cannot be played.
 func Trials(dirs []evidence.Dir) (c *cassette.Cassette, left []string, err error) {
 	var errs []error
@@ -94,7 +94,7 @@ func Trials(dirs []evidence.Dir) (c *cassette.Cassette, left []string, err error
 	return c, left, nil
 }
 
-// tasks are what trials show of one side, by task.
+// tasks holds the recorded sides of trials for one server, model or command, by task.
 type tasks map[string][]ofTrial
 
 type ofTrial struct {
@@ -102,10 +102,11 @@ type ofTrial struct {
 	side   *cassette.Side
 }
 
-// addTo adds a side to a cassette. What all tasks always get is for all; the rest is of each task.
+// addTo adds a side to a cassette. Answers that are the same in all tasks go to the side for all tasks,
+// others to the side of each task.
 func (all tasks) addTo(c *cassette.Cassette, kind cassette.Kind, name string) {
 	merged := map[string]*cassette.Side{}
-	answers := map[string]map[string]bool{} // by what is asked
+	answers := map[string]map[string]bool{} // keyed by the request
 	for task, trials := range all {
 		merged[task] = merge(trials)
 		for _, e := range merged[task].Entries {
@@ -143,13 +144,12 @@ func (all tasks) addTo(c *cassette.Cassette, kind cassette.Kind, name string) {
 	}
 }
 
-// merge returns what trials of a task show of a side as one side. Where they differ, an entry is for one
-// trial.
+// merge combines the sides of a task's trials. If they differ, each entry is for one trial.
 func merge(trials []ofTrial) *cassette.Side {
 	slices.SortFunc(trials, func(a, b ofTrial) int { return a.number - b.number })
 	merged := &cassette.Side{Find: trials[0].side.Find}
 	counted := map[string]bool{}
-	standing := map[string][]string{} // answers by what is asked
+	standing := map[string][]string{} // answers that always apply, by request
 	for _, t := range trials {
 		var all string
 		for _, e := range t.side.Entries {
@@ -186,8 +186,7 @@ func merge(trials []ofTrial) *cassette.Side {
 	return merged
 }
 
-// repeated returns entries with those as one that are the same and follow each other among those of
-// their kind.
+// repeated merges entries that are equal and follow each other among the entries of their kind.
 func repeated(entries []cassette.Entry) (all []cassette.Entry) {
 	last := map[string]int{} // index of the last entry of a kind
 	for _, e := range entries {
@@ -206,13 +205,13 @@ func repeated(entries []cassette.Entry) (all []cassette.Entry) {
 	return all
 }
 
-// asked returns what an entry is for, as text.
+// asked returns the conditions of an entry as text.
 func asked(e cassette.Entry) string { return textOf([]match.Matchers{e.Kind, e.Match}) }
 
 // line returns an entry as text.
 func line(e cassette.Entry) string { return textOf(e) }
 
 func textOf(value any) string {
-	data, _ := jsontext.Marshal(value) // a recorded entry can be encoded
+	data, _ := jsontext.Marshal(value) // recorded entries can always be encoded
 	return string(data)
 }

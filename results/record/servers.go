@@ -22,11 +22,11 @@ import (
 	"github.com/waza-isolate/waza/mcp/mock"
 )
 
-// servers records the servers of a trial, as package mock plays them.
+// servers records the servers of a trial, in the form in which package mock plays them.
 func servers(dir evidence.Dir, t evidence.Trial) (map[string]*cassette.Side, []string, error) {
 	r := &serverRecorder{servers: map[string]*recordedServer{}}
 	for _, s := range t.Servers {
-		if !s.Mocked { // else the eval has its answers
+		if !s.Mocked { // the answers of mocks are in the eval
 			r.servers[s.Name] = &recordedServer{name: s.Name, open: map[string][]*request{}}
 		}
 	}
@@ -60,30 +60,30 @@ type serverRecorder struct {
 	servers map[string]*recordedServer
 }
 
-// recordedServer is what is on record of a server.
+// recordedServer is the record of a server.
 type recordedServer struct {
 	name     string
-	open     map[string][]*request // without an answer, by conversation and id
-	asked    []*request            // in their order
-	unasked  int                   // messages that the server sent by itself
+	open     map[string][]*request // unanswered requests, by conversation and ID
+	asked    []*request            // in order of the requests
+	unasked  int                   // number of messages that the server sent without a request
 	files    []cassette.Entry
-	unlooked []string // files that a grader could not look at
+	unlooked []string // files that could not be read for a grader
 	wrong    []error
 }
 
-// request is a request to a server, with its answer.
+// request is a request to a server with its answer.
 type request struct {
 	frame   evidence.Frame // without its bytes
 	method  string
 	members map[string]any
 	params  json.RawMessage
-	version string          // that initialize agreed on
-	value   json.RawMessage // of the answer; nil if there is none
-	lost    string          // why there is none, if the server should have given one
+	version string          // protocol version agreed on by initialize
+	value   json.RawMessage // the answer; nil if there is none
+	lost    string          // why there is no answer, if the server should have given one
 	marks   []string        // names of secrets in the answer
 }
 
-// what describes a request for messages.
+// what describes a request in messages.
 func (q *request) what() string {
 	if tool, ok := q.members["tool"].(string); ok {
 		return fmt.Sprintf("call of %s (frame %d)", text.Quote(tool, 64), q.frame.Seq)
@@ -101,7 +101,7 @@ func (s *recordedServer) frame(f evidence.Frame) {
 	case f.Truncated > 0:
 		s.refuse("frame %d cannot be played: %d bytes of it were not kept", f.Seq, f.Truncated)
 		return
-	case f.Synthetic != "" && len(f.Raw) == 0: // all that is open has no answer
+	case f.Synthetic != "" && len(f.Raw) == 0: // the open requests get no answer
 		for _, open := range s.open {
 			for _, q := range open {
 				q.lost = string(f.Synthetic)
@@ -112,7 +112,7 @@ func (s *recordedServer) frame(f evidence.Frame) {
 	case f.Dir == evidence.ToServer:
 		messages, _, err := jsonrpc.Parse(f.Raw)
 		if err != nil {
-			return // which no server answers
+			return // no server answers it
 		}
 		for _, m := range messages {
 			s.sent(f, m)
@@ -129,7 +129,7 @@ func (s *recordedServer) frame(f evidence.Frame) {
 	}
 }
 
-// sent keeps a request.
+// sent records a request.
 func (s *recordedServer) sent(f evidence.Frame, m jsonrpc.Message) {
 	if !m.IsRequest() {
 		return
@@ -151,7 +151,7 @@ func (s *recordedServer) sent(f evidence.Frame, m jsonrpc.Message) {
 	s.asked = append(s.asked, q)
 }
 
-// heard keeps the answer to a request.
+// heard records the answer to a request.
 func (s *recordedServer) heard(f evidence.Frame, m jsonrpc.Message) {
 	if m.Method != "" {
 		s.unasked++
@@ -162,14 +162,14 @@ func (s *recordedServer) heard(f evidence.Frame, m jsonrpc.Message) {
 		key = twin
 	}
 	if len(s.open[key]) == 0 {
-		return // answered before
+		return // already answered
 	}
 	q := s.open[key][0]
 	s.open[key] = s.open[key][1:]
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout, f.Synthetic == evidence.SyntheticTransport:
 		q.lost = string(f.Synthetic)
-	case f.Synthetic != "": // the proxy's own, which it gives again
+	case f.Synthetic != "": // the proxy's own answer, which it will give again
 	case m.Error != nil:
 		q.value = compact(`{"error":`, m.Error)
 	case m.Result != nil:
@@ -183,7 +183,8 @@ func (s *recordedServer) heard(f evidence.Frame, m jsonrpc.Message) {
 	}
 }
 
-// compact returns a value without blanks.
+// compact returns an object with a single member: head, which ends before its value, and the value without
+// white space.
 func compact(head string, value []byte) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(head)
@@ -193,18 +194,18 @@ func compact(head string, value []byte) json.RawMessage {
 	return append(b.Bytes(), '}')
 }
 
-// isStanding reports whether requests of a method are for what a server is, and not for what it does: the
-// answer is given to any number of them, as clients ask again whenever they like.
+// isStanding reports whether a method asks what a server offers and does not make it act. The answer is given
+// to any number of requests, since clients may ask at any time.
 func isStanding(method string) bool {
 	return method == "initialize" || method == "server/discover" || strings.HasSuffix(method, "/list")
 }
 
-// side returns what was asked and answered, in the order of the requests.
+// side returns the requests and answers, in the order of the requests.
 func (s *recordedServer) side() *cassette.Side {
 	side := &cassette.Side{}
-	others := false               // besides the agent, somebody asks for what servers do
-	last := map[string]*request{} // by what a server is asked about itself
-	changed := map[string]bool{}  // whether its answers to that differ
+	others := false               // someone other than the agent makes the server act
+	last := map[string]*request{} // last request of each standing kind
+	changed := map[string]bool{}  // whether the answers to a standing request differ
 	var initialize *request
 	for _, q := range s.asked {
 		switch {
@@ -269,11 +270,11 @@ func (q *request) entry(bySender bool) cassette.Entry {
 	return e
 }
 
-// literal returns a text as the value that a condition takes.
+// literal returns a text as the value of a condition.
 func literal(text string) json.RawMessage { return json.RawMessage(textOf(text)) }
 
-// agree gives all sides of a server the answer to initialize with the newest version of the protocol, where
-// answers differ in the version alone: clients agree on one by what they ask for.
+// agree sets the answer to initialize in all sides of a server to the one with the newest protocol version,
+// if the answers differ only in the version: the version depends on the client's request.
 func agree(all tasks) {
 	var newest json.RawMessage
 	each := func(do func(*cassette.Answer)) {
@@ -309,11 +310,11 @@ func agree(all tasks) {
 	})
 }
 
-// left returns what of the server cannot be played.
+// left describes the parts of the record that cannot be played.
 func (s *recordedServer) left() (all []string) {
 	for _, q := range s.asked {
 		switch {
-		case q.lost != "" && q.frame.Sender == evidence.SenderRunner && q.members["tool"] == nil: // waza asks until a server is up
+		case q.lost != "" && q.frame.Sender == evidence.SenderRunner && q.members["tool"] == nil: // waza repeats it until the server is up
 		case q.lost != "":
 			all = append(all, fmt.Sprintf("server %q: the %s got no answer (%s)", s.name, q.what(), q.lost))
 		case len(q.marks) > 0:
@@ -329,7 +330,7 @@ func (s *recordedServer) left() (all []string) {
 	return all
 }
 
-// files records what graders saw of servers' files, at checkpoints and at the end.
+// files records what graders read of servers' files, at checkpoints and at the end.
 func (r *serverRecorder) files(dir evidence.Dir, t evidence.Trial) error {
 	dirs := []evidence.Dir{}
 	for _, c := range t.Checkpoints {
