@@ -39,8 +39,7 @@ const (
 	exitInfra  = results.ExitIncomplete
 )
 
-// state holds everything of the process that a command uses, so that tests can run commands in
-// parallel.
+// state holds everything of the process that commands use, so that tests can run commands in parallel.
 type state struct {
 	args    []string
 	stdin   io.Reader
@@ -49,14 +48,14 @@ type state struct {
 	lookup  func(string) (string, bool)
 	version string
 	guest   string                            // the executable that becomes process 1 of containers; defaults to this one
-	digest  func(path string) (string, error) // SHA-256 of an executable
-	warned  map[string]bool                   // warnings about files that were already printed
+	digest  func(path string) (string, error) // returns the SHA-256 of an executable
+	warned  map[string]bool                   // warnings about files that have been printed
 
 	workflow *workflow  // nil outside of GitHub Actions
-	found    *foundFile // nil if the command line names the file that a command is about
+	found    *foundFile // nil if the command line names the file that the command uses
 }
 
-// exitError is an error with the exit code it leads to. A nil err exits silently.
+// exitError is an error with an exit code. If err is nil, nothing is printed.
 type exitError struct {
 	code int
 	err  error
@@ -75,10 +74,10 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// anyNumber is a most for [takes] that no command line exceeds.
+// anyNumber means, as the maximum for [takes], any number of arguments.
 const anyNumber = math.MaxInt
 
-// takes returns an error that names what a command takes, unless it has from least to most
+// takes returns an error that says what a command takes, unless it has at least least and at most most
 // arguments.
 func takes(c *cli.Command, least, most int, what string) error {
 	given, wrong := c.Args().Slice(), ""
@@ -95,7 +94,7 @@ func takes(c *cli.Command, least, most int, what string) error {
 	return usage("%s takes %s; %s; see %s --help", strings.TrimPrefix(c.FullName(), "waza "), what, wrong, c.FullName())
 }
 
-// withExitCode returns nil or what [exitOf] does.
+// withExitCode returns nil for nil, and otherwise the result of [exitOf].
 func withExitCode(err error) error {
 	if err == nil {
 		return nil
@@ -103,8 +102,8 @@ func withExitCode(err error) error {
 	return exitOf(err)
 }
 
-// exitOf returns err with its own exit code, or with exitInfra if it has none. Errors about a
-// run directory that the user named, such as one that is in use, are usage errors.
+// exitOf returns err with its own exit code, or with exitInfra if it has none. Errors about a run directory
+// that the user named, for example that it is in use, are usage errors.
 func exitOf(err error) *exitError {
 	var mistake runner.Mistake
 	if errors.As(err, &mistake) || errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) || errors.Is(err, sandbox.ErrAlive) || errors.Is(err, offline.ErrOffline) {
@@ -119,7 +118,7 @@ func exitOf(err error) *exitError {
 
 // main runs the command line and returns the exit code.
 func (s *state) main(ctx context.Context) int {
-	s.warned, s.workflow = map[string]bool{}, beginWorkflow(s.lookup, s.stderr.out) // whose commands are to be obeyed
+	s.warned, s.workflow = map[string]bool{}, beginWorkflow(s.lookup, s.stderr.out) // from here on, GitHub obeys no workflow commands in the output
 	defer func() { s.workflow.end(s.stderr.out) }()
 	out := newStdout(s.stdout)
 	s.stdout = out
@@ -132,7 +131,7 @@ func (s *state) main(ctx context.Context) int {
 	}
 	err := app.Run(ctx, spelled(s.args))
 	out.failed = cmp.Or(out.failed, out.plain.Close())
-	if out.failed != nil { // the caller did not get the result
+	if out.failed != nil { // the caller did not get the whole output
 		s.printError(fmt.Errorf("the output is incomplete: %w", out.failed))
 		return exitInfra
 	}
@@ -146,7 +145,7 @@ func (s *state) main(ctx context.Context) int {
 	return s.end(exit)
 }
 
-// end says what is wrong, and returns the exit code.
+// end prints the error, if any, and returns the exit code.
 func (s *state) end(exit *exitError) int {
 	if exit.err != nil {
 		s.printError(withDirectory(exit.err))
@@ -154,7 +153,8 @@ func (s *state) end(exit *exitError) int {
 	return exit.code
 }
 
-// spelled returns args with "help COMMAND" and "--version", which other programs have, as waza's own.
+// spelled replaces "help COMMAND" and "--version", which users know from other programs, by waza's own
+// spelling.
 func spelled(args []string) []string {
 	switch {
 	case len(args) > 1 && args[1] == "help":
@@ -165,7 +165,7 @@ func spelled(args []string) []string {
 	return args
 }
 
-// withDirectory returns err, or says that the current directory is gone if that is what failed.
+// withDirectory returns err or, if the current directory no longer exists, an error that says so.
 func withDirectory(err error) error {
 	var failed *os.SyscallError
 	if errors.As(err, &failed) && failed.Syscall == "getwd" && errors.Is(err, fs.ErrNotExist) {
@@ -174,8 +174,7 @@ func withDirectory(err error) error {
 	return err
 }
 
-// stdoutWriter is stdout, through which nothing controls a terminal, and that remembers the first write
-// error.
+// stdoutWriter is stdout. It filters terminal control sequences, and remembers the first write error.
 type stdoutWriter struct {
 	out    io.Writer
 	plain  *text.Plain // to out
@@ -192,7 +191,7 @@ func (o *stdoutWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// printError prints an error. Errors in files are printed with their position and an excerpt.
+// printError prints an error. An error in a file is printed with its position and an excerpt of the file.
 func (s *state) printError(err error) {
 	var problems strictyaml.Errors
 	if errors.As(err, &problems) {
@@ -244,10 +243,10 @@ func (s *state) app() *cli.Command {
 				"For fish, write what it prints to ~/.config/fish/completions/waza.fish."
 		},
 	}
-	_ = app.Walk(func(c *cli.Command) error { // commands do not inherit these
+	_ = app.Walk(func(c *cli.Command) error { // subcommands do not inherit these
 		c.OnUsageError, c.DisableSliceFlagSeparator = usageError, true
 		if len(c.Commands) > 0 {
-			c.StopOnNthArg = new(1) // the name of a command, whose flags follow
+			c.StopOnNthArg = new(1) // the first argument is the name of a command, and flags follow it
 		}
 		return nil
 	})
@@ -303,7 +302,7 @@ func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
 	return usage("%s; see %s --help", wrong, c.FullName())
 }
 
-// expectedValue describes the value that a flag expects, or returns the flag's own complaint.
+// expectedValue describes the value that a flag expects, or returns the flag's own error message.
 func expectedValue(c *cli.Command, name, complaint string) string {
 	for _, flag := range c.Flags {
 		if !slices.Contains(flag.Names(), name) {
@@ -321,8 +320,8 @@ func expectedValue(c *cli.Command, name, complaint string) string {
 	return strings.Replace(complaint, "can't duplicate this flag", "the flag can be given only once; put all servers into one file", 1)
 }
 
-// suggestion suggests the known name that is closest to an unknown one, with prefix in front, or
-// refers to the help of whose if none is close.
+// suggestion suggests the known name that is closest to an unknown one, preceded by prefix. If none is close,
+// it refers to the help of whose.
 func suggestion(prefix, name string, known []string, whose string) string {
 	if near := strictyaml.Nearest(name, known); near != "" {
 		return "did you mean " + prefix + near + "?"
@@ -405,9 +404,8 @@ func endSignals() []os.Signal {
 	return signals
 }
 
-// interruptible returns a context that the first of [endSignals] cancels. The second signal prints
-// that cleanup is still under way. The third exits immediately; what is left is removed by the
-// engine or by waza gc.
+// interruptible returns a context that the first of [endSignals] cancels. The second signal prints that
+// cleanup is still running. The third exits immediately; the engine or waza gc removes what is left.
 func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 3)
@@ -438,7 +436,7 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 	}
 }
 
-// warnOnce prints warnings about files, each only once.
+// warnOnce prints warnings about files, each of them once.
 func (s *state) warnOnce(warnings []*strictyaml.Error) {
 	for _, w := range warnings {
 		line := fmt.Sprintf("%s:%d:%d: warning: %s", w.File, w.Position.Line, w.Position.Column, w.Message)
@@ -456,7 +454,7 @@ func (s *state) warn(err error) { s.say("warning: " + text.Indented(err.Error())
 // printStatus prints a progress message.
 func (s *state) printStatus(what string) { s.say(text.Inert(what)) }
 
-// say prints lines to stderr. On a terminal they are wrapped, and what continues a line is indented.
+// say prints lines to stderr. On a terminal it wraps them, and indents continuation lines.
 func (s *state) say(lines string) {
 	if columns := width(s.stderr); columns > 0 {
 		var wrapped []string

@@ -8,8 +8,8 @@ import (
 	"os/exec"
 )
 
-// become runs another executable in place of this one, and exits with its code. It returns only if it cannot
-// be started.
+// become runs another executable and exits with its exit code. It returns only if the executable cannot be
+// started.
 func become(path string, args []string) error {
 	cmd := exec.Command(path, args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -43,7 +43,7 @@ func readClusterImages(s *state, t *plan.Trial) (images guests.Images, err error
 	return images, nil
 }
 
-// settleCluster returns the settings of an eval's pods, by the user's kubeconfig.
+// settleCluster completes the settings of an eval's pods from the user's kubeconfig.
 func settleCluster(k kube.Settings) (kube.Settings, error) {
 	own, from, err := kubernetes.Own(k.Context)
 	if err != nil {
@@ -52,14 +52,14 @@ func settleCluster(k kube.Settings) (kube.Settings, error) {
 	return k.Settle(own, from)
 }
 
-// ownCluster returns the user's settings of a cluster, in which those of a command line come first.
+// ownCluster returns the user's settings of a cluster; settings of the command line, in c, take precedence.
 func ownCluster(c kube.Settings) (kube.Settings, error) {
 	own, _, err := kubernetes.Own(c.Context)
 	own.Namespace, own.RemoveInterface = cmp.Or(c.Namespace, own.Namespace), c.RemoveInterface
 	return own, err
 }
 
-// openCluster opens the cluster for a run, with the images that its eval's list has.
+// openCluster opens the cluster for a run, with the images in its eval's list.
 func openCluster(ctx context.Context, s *state, o runner.Opening) (sandbox.Backend, error) {
 	klog.SetLogger(logr.Discard()) // klog reports closed connections
 	images, err := readClusterImages(s, o.Trials[0])

@@ -17,17 +17,17 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// completionFlag ends the command lines with which a shell asks what may follow.
+// completionFlag is the last argument of command lines with which a shell asks for completions.
 const completionFlag = "--generate-shell-completion"
 
-// bareBash does for bash what its package bash-completion does, where that is absent.
+// bareBash replaces the package bash-completion in a bash shell that lacks it.
 const bareBash = `if ! declare -F _comp_initialize >/dev/null && ! declare -F _get_comp_words_by_ref >/dev/null; then
   _get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cword=$COMP_CWORD; }
 fi
 
 `
 
-// withBareBash has the completion of bash work in a shell without the package bash-completion.
+// withBareBash makes completion work in a bash shell without the package bash-completion.
 func withBareBash(completion *cli.Command) {
 	for _, shell := range completion.Commands {
 		if shell.Name != "bash" {
@@ -41,10 +41,10 @@ func withBareBash(completion *cli.Command) {
 	}
 }
 
-// completions returns the values that may follow the words of a command line: those of its last flag, runs,
-// or tasks of a run. It is false where commands and flags may follow, which the library knows.
+// completions returns the possible next words of a command line: values of its last flag, runs, or tasks of a
+// run. It returns false if commands and flags may follow, which the library completes.
 func completions(app *cli.Command, words []string) ([]string, bool) {
-	command, given := app, 0 // given counts words that are no flags
+	command, given := app, 0 // given counts words that are not flags
 	for _, word := range words {
 		switch next := command.Command(word); {
 		case next != nil && given == 0:
@@ -73,7 +73,7 @@ func completions(app *cli.Command, words []string) ([]string, bool) {
 	return nil, false
 }
 
-// valuesOf returns the values of a flag.
+// valuesOf returns the possible values of a flag.
 func valuesOf(flag cli.Flag, words []string) ([]string, bool) {
 	switch flag.Names()[0] {
 	case "executor":

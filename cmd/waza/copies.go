@@ -24,8 +24,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// exports are the files that a run writes outside of its run directory, by flags of upstream
-// waza.
+// exports are the files that a run writes outside its run directory because of flags of upstream waza.
 type exports struct {
 	reports       []copied // from --reporter
 	outputDir     string
@@ -35,7 +34,7 @@ type exports struct {
 	tracing       tracing
 }
 
-// copied is a file of the run directory and the path it is copied to.
+// copied is a file of the run directory and the path that it is copied to.
 type copied struct{ file, to string }
 
 func exportFlags() []cli.Flag {
@@ -71,8 +70,8 @@ func readExports(c *cli.Command, output string) (exports, error) {
 	return e, nil
 }
 
-// export copies the files that flags ask for out of a run's directory. If the command makes
-// several runs, the name of each file contains the run's label.
+// export copies the files that flags ask for from a run's directory. If the command makes several runs, each
+// file name contains the run's label.
 func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
 	e, dir, all := o.exports, out.Dir, out.Results
 	for _, r := range e.reports {
@@ -160,8 +159,8 @@ type transcriptFile struct {
 	ErrorMsg    string                        `json:"error_msg,omitempty"`
 }
 
-// writeTranscripts writes a file to dir for each trial of the run in directory of. Results have
-// no start times of trials, so all trials start with the run.
+// writeTranscripts writes a file to dir for each trial of the run in directory of. Results do not contain
+// start times of trials, so all trials start with the run.
 func writeTranscripts(dir, of string, all results.Results, prompts map[string]string) error {
 	for _, task := range all.Tasks {
 		for _, run := range task.Runs {

@@ -104,8 +104,8 @@ func printChecks(s *state, f format, all containers.Checks) error {
 // checkIndent is the width of a check's status and name, in columns.
 const checkIndent = 20
 
-// printWrapped prints head and said, wrapped to the given number of columns. All lines but the first
-// are indented by checkIndent.
+// printWrapped prints head and said, wrapped to the given number of columns. Lines after the first are
+// indented by checkIndent.
 func printWrapped(w io.Writer, columns int, head, said string) {
 	for _, line := range text.Wrap(strings.Join(strings.Fields(said), " "), columns-checkIndent) {
 		fmt.Fprintln(w, head+line)
@@ -198,13 +198,15 @@ func attackChecks(network string, c evidence.Certificate) containers.Checks {
 }
 
 const (
-	// lowSpace is less disk space, in bytes, than a run with a few large workspaces uses.
+	// lowSpace is the free disk space, in bytes, below which doctor warns: a run with a few large workspaces
+	// may need more.
 	lowSpace = 2 << 30
-	// minSpace is less disk space, in bytes, than the evidence of one trial may use.
+	// minSpace is the free disk space, in bytes, below which doctor fails: the evidence of one trial may need
+	// more.
 	minSpace = 256 << 20
 )
 
-// examineMachine checks what a run needs of this machine.
+// examineMachine checks this machine's requirements for a run.
 func examineMachine() containers.Checks {
 	var all containers.Checks
 	examineDir(&all, "run dir", runsDir, "Free some space, or choose another directory with --run-dir.")
@@ -212,7 +214,7 @@ func examineMachine() containers.Checks {
 	return all
 }
 
-// examineDir checks that a directory, which may not exist yet, can be written to and has space.
+// examineDir checks that a directory, which need not exist yet, is writable and has space.
 func examineDir(all *containers.Checks, name, dir, mend string) {
 	there := nearestDir(dir)
 	probe := filepath.Join(there, ".waza-doctor-"+strconv.Itoa(os.Getpid()))

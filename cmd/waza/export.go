@@ -56,7 +56,7 @@ func exportCommand(s *state) *cli.Command {
 	}
 }
 
-// readExport reads the run in a directory, with the trials that which selects.
+// readExport reads the run in a directory, with the trials that which selects; all for "".
 func readExport(dir, which string) (run export.Run, err error) {
 	record, err := runner.ReadRecord(dir)
 	if err != nil {

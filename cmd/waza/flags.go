@@ -37,7 +37,7 @@ func mustBeFrom(flag string, least, most int) func(context.Context, *cli.Command
 	}
 }
 
-// mustBePositive returns an action that rejects a flag's value if it is not more than 0.
+// mustBePositive returns an action that rejects a flag's value if it is not positive.
 func mustBePositive(flag string) func(context.Context, *cli.Command, time.Duration) error {
 	return func(_ context.Context, _ *cli.Command, d time.Duration) error {
 		if d <= 0 {
@@ -47,7 +47,7 @@ func mustBePositive(flag string) func(context.Context, *cli.Command, time.Durati
 	}
 }
 
-// under returns flags that help lists under a heading.
+// under returns flags, to be listed under a heading in help.
 func under(heading string, flags ...cli.Flag) []cli.Flag {
 	for _, f := range flags {
 		f.(cli.CategorizableFlag).SetCategory(heading)
@@ -59,7 +59,7 @@ func trialsFlag(defaultText string) cli.Flag {
 	return &cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: defaultText, Action: mustBeFrom("trials", 1, maxTrials)}
 }
 
-// isolateFlag returns the flag that chooses whether trials run in containers, in place of the eval.
+// isolateFlag returns the flag that chooses whether trials run in containers, instead of the eval.
 func isolateFlag(does string) cli.Flag {
 	return &cli.BoolWithInverseFlag{Name: "isolate", Usage: does, DefaultText: "the eval's"}
 }
@@ -68,7 +68,7 @@ func pullFlag(requires string) cli.Flag {
 	return &cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never" + requires, DefaultText: "the eval's", Action: mustBeOneOf("pull", mcpconfig.PullPolicies())}
 }
 
-// offlineFlag returns the flag that keeps a command from fetching, by [reach].
+// offlineFlag returns the flag that keeps a command from fetching anything; [reach] applies it.
 func offlineFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "offline", Usage: "Fetch nothing; name all images, packages and repositories that are missing, and exit with code 2"}
 }
@@ -84,7 +84,8 @@ func reach(ctx context.Context, c *cli.Command) (context.Context, error) {
 	return offline.Context(ctx), nil
 }
 
-// allowWeakFlag returns the flag for attacks despite which a command does what does says.
+// allowWeakFlag returns the flag that names attacks which may succeed without keeping the command from what
+// does describes.
 func allowWeakFlag(does, requires string) cli.Flag {
 	return &cli.StringSliceFlag{Name: "allow-weak", Usage: does + " even if attack `NAME` escapes the sandbox (repeatable)" + requires, Action: func(_ context.Context, _ *cli.Command, names []string) error {
 		if err := selftest.CheckNames(names); err != nil {
@@ -115,8 +116,8 @@ func (d *duration) String() string { return "" }
 // Get implements [cli.Value].
 func (d *duration) Get() any { return d }
 
-// upstreamFlags returns the flags of upstream waza that have no effect here, and why; empty if
-// nothing needs to be printed.
+// upstreamFlags returns the flags of upstream waza that have no effect here, with the reasons. The reason is
+// empty if nothing needs to be printed.
 func upstreamFlags() map[string]string {
 	return map[string]string{
 		"cache":           "nothing is cached here, so every trial is run",
@@ -147,7 +148,7 @@ func inertFlags() (flags []cli.Flag) {
 	return flags
 }
 
-// warnOfInert prints for each given flag without effect that it has none.
+// warnOfInert prints a warning for each given flag without effect.
 func warnOfInert(c *cli.Command, stderr io.Writer) {
 	for _, flag := range inertFlags() {
 		name := flag.Names()[0]

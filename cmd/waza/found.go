@@ -19,15 +19,15 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// foundFile is an eval, a client's file or source that a command found: its path is not on the command
-// line. It gives nothing of this machine away unless the user allows that.
+// foundFile is an eval, a client's file or source that a command found because the command line does not name
+// its path. It gets no data of this machine unless the user allows that.
 type foundFile struct {
 	file    string // for messages; empty for the path of the eval
-	asks    bool   // remote servers get no connection either
-	name    string // command line that names it, with %s for its path; empty for none
+	asks    bool   // remote servers need permission for connections too
+	name    string // command line that names the file, with %s for its path; empty if there is none
 	allowed []string
-	given   map[string]string // variables whose values are in the file itself
-	granted map[string]bool   // what the user was told, or said yes to
+	given   map[string]string // variables with a value in the file itself
+	granted map[string]bool   // what the user was told about, or has allowed
 }
 
 func allowEnvFlag() cli.Flag {
@@ -41,7 +41,7 @@ func allowEnvFlag() cli.Flag {
 	}}
 }
 
-// withFound returns s for a file that c found.
+// withFound returns a copy of s for a file that c found.
 func withFound(s *state, c *cli.Command, f foundFile) *state {
 	f.allowed, f.granted = c.StringSlice("allow-env"), map[string]bool{}
 	own := *s
@@ -49,8 +49,8 @@ func withFound(s *state, c *cli.Command, f foundFile) *state {
 	return &own
 }
 
-// withEval returns s for the evals that stand for an argument of c. name is the command line that
-// names one.
+// withEval returns s for the evals that an argument of c refers to. name is a command line that names one of
+// them.
 func withEval(s *state, c *cli.Command, argument, name string) *state {
 	if isNamed(argument) && !c.Bool("discover") {
 		return s
@@ -58,8 +58,8 @@ func withEval(s *state, c *cli.Command, argument, name string) *state {
 	return withFound(s, c, foundFile{name: name})
 }
 
-// withRun returns s for the eval of a run: its record names the eval, but it is found if the run
-// is [latest], unless an argument of c names the eval.
+// withRun returns s for the eval of a run. The run's record names the eval, but if the run is [latest] the
+// eval counts as found, unless an argument of c names it.
 func withRun(s *state, c *cli.Command, run, argument string) *state {
 	if argument == "" && run != latest || isNamed(argument) {
 		return s
@@ -71,18 +71,17 @@ func withRun(s *state, c *cli.Command, run, argument string) *state {
 	return withFound(s, c, foundFile{name: name})
 }
 
-// isNamed reports whether an argument is the path of an eval, and not of a directory or the name of a
-// skill.
+// isNamed reports whether an argument is the path of an eval, rather than a directory or the name of a skill.
 func isNamed(argument string) bool {
 	info, err := os.Stat(argument)
 	return err == nil && !info.IsDir() || isYAML(argument)
 }
 
-// maxReceiver is how many columns the description of a host or program has at most.
+// maxReceiver is the maximum length of the description of a host or program, in columns.
 const maxReceiver = 2000
 
-// permit fails unless a found file may give away what it does: the user has allowed it in advance, or
-// says yes on a terminal.
+// permit returns an error unless a found file may pass on the data described by gifts: the user has allowed
+// it in advance, or says yes on a terminal.
 func (f *foundFile) permit(ctx context.Context, s *state, file string, gifts []plan.Gift, secrets *secret.Set) error {
 	file = cmp.Or(f.file, file)
 	var asked, variablesAsked []string
@@ -122,7 +121,7 @@ func (f *foundFile) permit(ctx context.Context, s *state, file string, gifts []p
 	return usage("%s was found, not named, and would give %s: read it, then %s", text.Inert(file), strings.Join(asked, ", and "), f.remedy(file, variablesAsked, byFlag))
 }
 
-// giftOf describes what is given.
+// giftOf describes the data that is given.
 func giftOf(variables, others []string, connects bool) string {
 	if connects {
 		return "a connection"
@@ -141,7 +140,7 @@ func giftOf(variables, others []string, connects bool) string {
 	return strings.Join(what, " and ")
 }
 
-// remedy says how to allow what a file would give. byFlag is set if --allow-env can allow it.
+// remedy says how to allow what a file would give. byFlag is true if --allow-env can allow it.
 func (f *foundFile) remedy(file string, variables []string, byFlag bool) string {
 	var ways []string
 	if byFlag {
@@ -160,7 +159,8 @@ func (f *foundFile) remedy(file string, variables []string, byFlag bool) string 
 	return strings.Join(ways, ", or ")
 }
 
-// agrees lists what a file would give, and reports whether the user says yes. It is false if ctx ends.
+// agrees lists what a file would give, and reports whether the user says yes. It returns false if ctx is
+// cancelled.
 func (a *asker) agrees(ctx context.Context, file string, gifts []string) bool {
 	a.say(fmt.Sprintf("%s was found, not named. It would give:\n  %s", text.Inert(file), strings.Join(gifts, "\n  ")))
 	answered := make(chan string, 1)
@@ -176,16 +176,16 @@ func (a *asker) agrees(ctx context.Context, file string, gifts []string) bool {
 	}
 }
 
-// mayBeLogin matches settings for registries and proxies that may hold a login: a name or password, a query,
-// or a part of a path that is long enough for a token.
+// mayBeLogin matches settings for registries and proxies that may contain a login: a name or password, a
+// query, or a path element long enough for a token.
 var mayBeLogin = regexp.MustCompile(`@|://\S*\?|://[^/\s]+/(?:\S*/)?[^/\s,|]{20,}`)
 
-// logins returns the variables of the settings for registries and proxies that may hold a login, and
-// describes such addresses in the user's files. A build gets them.
+// logins returns the variables with settings for registries and proxies that may contain a login, and
+// describes such addresses in the user's files. Builds get these settings.
 func logins(lookup func(string) (string, bool)) (names, others []string) {
 	n := buildNetwork(func(name string) (string, bool) {
 		value, ok := lookup(name)
-		if mayBeLogin.MatchString(value) && !filepath.IsAbs(value) { // not a file
+		if mayBeLogin.MatchString(value) && !filepath.IsAbs(value) { // not the path of a file
 			names = append(names, name)
 		}
 		return value, ok
@@ -206,13 +206,13 @@ func logins(lookup func(string) (string, bool)) (names, others []string) {
 	return slices.Compact(names), others
 }
 
-// plainVariables are the variables that programs of a found eval get without isolation.
+// plainVariables are the environment variables that programs of a found eval get without isolation.
 func plainVariables() []string {
 	return []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
 }
 
-// environment returns the environment that programs get without isolation. It is nil, for that of this
-// process, if f is nil.
+// environment returns the environment of programs without isolation. It is nil, which means the environment
+// of this process, if f is nil.
 func (f *foundFile) environment() []string {
 	if f == nil || !defence.NamedFiles {
 		return nil

@@ -104,8 +104,7 @@ func remarkOn(d view.Difference) remark {
 	return remark{d.Task, fmt.Sprintf("%s: %s passed in %s trials, and now in %s", d.Change, d.Task, passedOf(d.Before), passedOf(d.After))}
 }
 
-// printRuling prints the remarks, which are about regressions from the run at path against, and
-// then the verdict.
+// printRuling prints the remarks on regressions from the run at path against, and then the verdict.
 func printRuling(s *state, r results.Ruling, remarks []remark, against string, f format) error {
 	if f == formatJSON {
 		return s.printValue(r)
@@ -126,7 +125,7 @@ func printRuling(s *state, r results.Ruling, remarks []remark, against string, f
 	return err
 }
 
-// failedGate says why a run does not pass, of which there are so many remarks.
+// failedGate says why a run does not pass. remarks is the number of remarks.
 func failedGate(r results.Ruling, remarks int, against string) string {
 	worse := fmt.Sprintf("%s against %s", text.Count(remarks-len(r.Golden), "regression"), against)
 	if len(r.Golden) == 0 {
@@ -139,7 +138,7 @@ func failedGate(r results.Ruling, remarks int, against string) string {
 	return "FAILED: " + golden + ", and " + worse
 }
 
-// passedOf formats the number of passed trials of a task, such as 2/3; 0/0 if none counts.
+// passedOf formats the number of passed trials of a task, such as 2/3, or 0/0 if no trial counts.
 func passedOf(t results.ComparedTask) string { return view.Share(t.Passed, t.Trials) }
 
 // inBrackets formats a difference and its confidence interval for the end of a line. It returns

@@ -39,7 +39,7 @@ func gcCommand(s *state) *cli.Command {
 	}
 }
 
-// collected is what gc removed. A part that failed as a whole is nil.
+// collected lists what gc removed. A part that failed is nil.
 type collected struct {
 	Machine *local.Garbage      `json:"machine,omitempty"`
 	Engine  *containers.Garbage `json:"engine,omitempty"`
@@ -74,7 +74,7 @@ func collectGarbage(ctx context.Context, s *state, f format) error {
 	return cmp.Or(err, localErr)
 }
 
-// listed returns names as a list that is [] in JSON without any.
+// listed returns names as a list that is encoded as [] in JSON if it is empty.
 func listed(names []string) []string { return append([]string{}, names...) }
 
 func printLocalGarbage(s *state, g local.Garbage) {

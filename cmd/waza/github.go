@@ -74,7 +74,7 @@ func (f *workflow) remark(level, command string, remarks []remark, paths ...stri
 	places := map[string]github.Place{}
 	for _, dir := range paths {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			dir = filepath.Dir(dir) // a results.json
+			dir = filepath.Dir(dir) // dir is the path of a results.json
 		}
 		if record, err := runner.ReadRecord(dir); err == nil {
 			maps.Copy(places, f.places(record))

@@ -85,7 +85,7 @@ const (
 	judgeKeyEnv = "judge-key-env"
 )
 
-// judgeFlags returns the flags that confirm which judge a recorded run may ask.
+// judgeFlags returns the flags that confirm which judge may be asked for a recorded run.
 func judgeFlags(with string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: judgeURL, Usage: "Trust the judge at `URL` of the recorded run; with " + with},
@@ -93,9 +93,9 @@ func judgeFlags(with string) []cli.Flag {
 	}
 }
 
-// missingJudgeFlags returns the flags that are missing on the command line before a recorded judge may be
-// asked, or "". Run directories may come from others: a record with an unusual endpoint, or
-// that sends the value of an unusual variable as key, needs the user's confirmation.
+// missingJudgeFlags returns the flags that the command line lacks to allow asking a recorded judge, or "".
+// Run directories may come from others, so the user must confirm a record with an unusual endpoint, or one
+// that sends the value of an unusual variable as a key.
 func missingJudgeFlags(j evidence.Judge, url, keyEnv string) (flags string) {
 	isKnown, isUsual := false, false
 	for _, kind := range eval.ModelKinds() {

@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Groups of the options of waza run, in their order.
+// Groups of the options of waza run, in order.
 const (
 	groupSelect  = "Select"
 	groupAgent   = "Agent"
@@ -22,10 +22,10 @@ const (
 	groupOutput  = "Output"
 )
 
-// helpAll is the flag for the help with all options, where --help is brief.
+// helpAll is the flag that shows help with all options, for commands whose --help is brief.
 const helpAll = "help-all"
 
-// briefHelp is the help of a command with many options: those that people use most, each on one line.
+// briefHelp is the help of a command with many options: the most used ones, each on one line.
 const briefHelp = `NAME:
    {{.FullName}} - {{.Usage}}
 
@@ -37,7 +37,7 @@ Without an argument, it runs eval.yaml here, or all evals of the project.
 {{.FullName}} --help-all shows all options, in full.
 `
 
-// seldom lists options that brief help leaves out.
+// seldom reports whether brief help omits an option.
 func seldom(name string) bool {
 	return strings.HasPrefix(name, "otel-") || strings.HasPrefix(name, "judge-") && name != "judge-model" ||
 		slices.Contains([]string{"strict", "context-dir", "prepare", "infra-retries", "pins", "allow-host-hooks", "output-dir", "transcript-dir"}, name)
@@ -61,9 +61,9 @@ func brief(c *cli.Command, columns int, describe func(cli.Flag) string) string {
 	return out.String()
 }
 
-// setHelp sets how the flag library prints help: for a terminal of that many columns, or for 80 if
-// there is none; with the name of a flag that may be repeated only once; and of the command, even if
-// --help follows an argument, which the library takes for a subcommand's name.
+// setHelp configures how the flag library prints help: wrapped to the given columns, or to 80 if there is no
+// terminal; with the name of a repeatable flag printed only once; and help of the command even if --help
+// follows an argument, which the library takes for the name of a subcommand.
 func setHelp(columns int) {
 	const names, least = 36, 40
 	columns = max(cmp.Or(columns, 80), names+least)

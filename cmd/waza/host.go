@@ -38,10 +38,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// host returns what a run needs of this process. l sets how much it prints, and f in which format at the
-// end. With keep, the trial's sandbox is kept until an interrupt.
+// host returns what a run needs from this process. l sets how much it prints, and f the format of the final
+// output. With keep, the trial's sandbox is kept until an interrupt.
 func (s *state) host(l verbosity, f format, keep bool) runner.Host {
-	var shown *progress // set once trials run
+	var shown *progress // nil until trials run
 	work := func(what string) (func(string), func()) {
 		if l == quiet || shown != nil {
 			return func(string) {}, func() {}
@@ -58,8 +58,7 @@ func (s *state) host(l verbosity, f format, keep bool) runner.Host {
 				s.printStatus(what)
 			}
 		},
-		// The ids in a scripted model's answers are hashes of redacted bytes, so that they
-		// reveal no secret.
+		// The IDs in a scripted model's answers are hashes of redacted bytes, so they reveal no secret.
 		ModelScript: func(file string, data []byte) (plan.ModelScript, error) {
 			script, err := stub.Parse(file, data)
 			if err != nil {
@@ -108,9 +107,8 @@ func (s *state) host(l verbosity, f format, keep bool) runner.Host {
 	return h
 }
 
-// openContainers opens the container engine for a run. Image builds use the registry and proxy
-// settings of this machine's environment; passwords in them are added to secrets. work shows what takes
-// long.
+// openContainers opens the container engine for a run. Image builds use the registry and proxy settings of
+// this machine's environment; passwords in them are added to secrets. work shows long operations.
 func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *secret.Set, work runner.Work) (*containers.Backend, error) {
 	return containers.Open(ctx, containers.Options{
 		Run: o.Run, Resume: o.Resume, Guest: s.guest, Digest: s.digest, Network: buildNetwork(s.lookup, secrets), Redact: secrets.String, Work: work,
@@ -182,7 +180,7 @@ type judges struct {
 	known map[endpoint]*judge.Client // guarded by mu
 }
 
-// endpoint has the fields of a judge that determine its client.
+// endpoint holds the fields of a judge that determine its client.
 type endpoint struct {
 	baseURL, keyEnv string
 	seconds         int
@@ -252,15 +250,15 @@ func buildNetwork(lookup func(string) (string, bool), secrets *secret.Set) image
 	return n
 }
 
-// registries are those that the user's configuration of npm and pip names. A build that asked the
-// public ones instead would get what strangers have there under private names.
+// registries are the registries in the user's configuration of npm and pip. If a build used public registries
+// instead, it might get packages that strangers published under private names.
 type registries struct {
 	env   map[string]string
-	npmrc string // those for scopes
+	npmrc string // registries of scopes
 }
 
-// userRegistries reads the user's files, without the credentials in them, those in addresses included: a
-// build gets no login that stands in a file.
+// userRegistries reads the registries from the user's files. It removes credentials, even from addresses,
+// since a build must not get logins from files.
 func userRegistries(lookup func(string) (string, bool)) registries {
 	r := registries{env: map[string]string{}}
 	home, _ := lookup("HOME")
@@ -291,11 +289,11 @@ func userRegistries(lookup func(string) (string, bool)) registries {
 	return r
 }
 
-// loginIn is the name and password in an address, which may themselves contain "@".
+// loginIn matches the name and password in an address, which may themselves contain "@".
 var loginIn = regexp.MustCompile(`//[^/?#\s]*@`)
 
-// settingsIn calls yield for each key and value of a file in the format of .npmrc and pip.conf, without
-// the logins in addresses.
+// settingsIn yields each key and value of a file in the format of .npmrc and pip.conf. It removes logins from
+// addresses.
 func settingsIn(name string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		data, err := files.Read(name, maxCertificates)
@@ -311,8 +309,8 @@ func settingsIn(name string) iter.Seq2[string, string] {
 	}
 }
 
-// hidePassword registers a URL with credentials, and its password, as secrets. A user name
-// without a password is taken for a token.
+// hidePassword registers a URL with credentials, and its password, as secrets. A user name without a password
+// counts as a token.
 func hidePassword(address string, secrets *secret.Set) {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
@@ -326,12 +324,11 @@ func hidePassword(address string, secrets *secret.Set) {
 	secrets.Add(password)
 }
 
-// maxCertificates is the maximum size of a CA bundle, in bytes; those of systems have about 250
-// KB.
+// maxCertificates is the maximum size of a CA bundle, in bytes; system bundles have about 250 KB.
 const maxCertificates = 8 << 20
 
-// certificates returns all CA bundles that the environment names, or the system's if there are
-// none. It returns nil if none can be read.
+// certificates returns all CA bundles that the environment names, or the system's bundle if it names none. It
+// returns nil if none can be read.
 func certificates(lookup func(string) (string, bool)) []byte {
 	var all bytes.Buffer
 	seen := map[string]bool{"": true}
@@ -356,8 +353,8 @@ func certificates(lookup func(string) (string, bool)) []byte {
 	return all.Bytes()
 }
 
-// certificateCache returns the user's cache of sandbox certificates. There is none in a project, which
-// could bring a certificate along.
+// certificateCache returns the user's cache of sandbox certificates. It returns no cache if the cache's
+// directory is in a project, which could contain a forged certificate.
 func certificateCache() selftest.Cache {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -400,8 +397,8 @@ func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 	return s.readClient(path, data)
 }
 
-// arguments returns the arguments of a command and, separately, the words after "--", which are
-// a command line themselves.
+// arguments returns the arguments of a command and, separately, the words after "--", which form a command
+// line of their own.
 func (s *state) arguments(c *cli.Command) (args, command []string) {
 	args = c.Args().Slice()
 	if at := slices.Index(s.args, "--"); at >= 0 {
@@ -424,7 +421,7 @@ func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, err
 	return client, nil
 }
 
-// hostOfRecorded is like host for a run on record, whose judges are asked as far as the flags of c allow it.
+// hostOfRecorded is like host for a recorded run, whose judges are asked only if the flags of c allow it.
 func (s *state) hostOfRecorded(c *cli.Command, l verbosity) runner.Host {
 	h := s.host(l, formatOf(c), false)
 	h.Recorded = func(j evidence.Judge) (trial.Judge, error) {

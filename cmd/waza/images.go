@@ -214,7 +214,7 @@ func getImages(ctx context.Context, s *state, c *cli.Command, argument string) e
 	return withExitCode(backend.Close(context.WithoutCancel(ctx)))
 }
 
-// jobForImages returns a job of an eval, whose images are wanted.
+// jobForImages returns a job of an eval in order to get its images.
 func jobForImages(ctx context.Context, s *state, argument string) (*runner.Job, error) {
 	path, err := evalNamed(argument)
 	if err != nil {
@@ -224,7 +224,7 @@ func jobForImages(ctx context.Context, s *state, argument string) (*runner.Job, 
 	return job, withExitCode(err)
 }
 
-// buildAgents builds the images of built-in agents, of all if there are no names.
+// buildAgents builds the images of built-in agents; without names, of all of them.
 func buildAgents(ctx context.Context, s *state, names []string, base string) (err error) {
 	agents, err := agentImages(base)
 	if err != nil {
@@ -268,8 +268,8 @@ func pruneImages(ctx context.Context, s *state) error {
 	return nil
 }
 
-// exportImages builds or pulls the images of an eval, has export bring them to where a cluster
-// finds them, and writes a list of them next to the eval.
+// exportImages builds or pulls the images of an eval, calls export to bring them to a place from which a
+// cluster can pull them, and writes a list of them next to the eval.
 func exportImages(ctx context.Context, s *state, c *cli.Command, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
 	s = withEval(s, c, c.Args().Get(1), c.FullName()+" "+text.ShellWord(c.Args().First())+" %s")
 	ctx, stop := interruptible(ctx, s.stderr)

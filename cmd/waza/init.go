@@ -81,7 +81,7 @@ type newEval struct {
 	executor  string
 	model     string
 	image     string
-	completes string // the eval that gets tasks; empty if a new one is written
+	completes string // the eval that tasks are added to; empty if a new one is written
 	ci        bool
 	run       bool
 	force     bool
@@ -89,12 +89,12 @@ type newEval struct {
 	egress    []string
 
 	detected   *foundFile // nil if the user named the server
-	unnamed    bool       // the server has the name of its directory
+	unnamed    bool       // the server is named after its directory
 	servers    map[string]json.RawMessage
 	dockerfile []byte // nil for none
 	secrets    map[string]string
 	lock       *images.Lock // versions of the servers' packages; nil for none
-	untried    error        // why no server started, and what to do; nil if one did
+	untried    error        // why no server started, and what to do; nil if one started
 }
 
 // readNewEval reads the command line, and asks for what is missing on a terminal.
@@ -173,7 +173,7 @@ func (b *newEval) setTarget(target string, command []string) error {
 	return b.setDetected(target, found[0])
 }
 
-// skillAlone returns the mistake of giving init a skill.
+// skillAlone returns the error for a skill given to init as a target.
 func skillAlone(file string) error {
 	return usage("%s is a skill and no MCP server, which init writes evals for; write an eval that names its directory under config.skill_directories, and add tasks with waza new task NAME", text.Inert(file))
 }
@@ -188,7 +188,7 @@ func (b *newEval) setDetected(dir string, found scaffold.Found) error {
 	return b.setSource(dir, found.Command)
 }
 
-// setEval sets b's servers to those of an eval that has no tasks yet, which gets them.
+// setEval sets b's servers to those of an eval without tasks, to which tasks will be added.
 func (b *newEval) setEval(file string) error {
 	a, err := readEval(file)
 	if err != nil {
@@ -205,7 +205,7 @@ func (b *newEval) setEval(file string) error {
 	return nil
 }
 
-// setURL sets b's server to one at a URL.
+// setURL sets b's server to the one at a URL.
 func (b *newEval) setURL(address string) error {
 	name, server, err := serverOfURL(address, b.image)
 	if err != nil {
@@ -214,8 +214,8 @@ func (b *newEval) setURL(address string) error {
 	return b.setServer(name, server)
 }
 
-// serverOfURL returns the server at a URL and a name for it, which may be empty. image is the value of
-// --image, with which there is no such server.
+// serverOfURL returns the server at a URL and a name for it, which may be empty. It returns an error if
+// image, the value of --image, is not empty.
 func serverOfURL(address, image string) (name string, server mcpconfig.Server, err error) {
 	u, err := url.Parse(address)
 	switch {
@@ -228,14 +228,14 @@ func serverOfURL(address, image string) (name string, server mcpconfig.Server, e
 	if mcpconfig.IsEventsURL(address) {
 		server.Type = mcpconfig.SSE
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err != nil { // an address says nothing
+	if _, err := netip.ParseAddr(u.Hostname()); err != nil { // an IP address is no name
 		name = u.Hostname()
 	}
 	return name, server, nil
 }
 
-// setCommand sets b's server to one that a command starts: a package launcher such as npx, source
-// in dir, or a program of b.image.
+// setCommand sets b's server to one that a command starts: a package launcher such as npx, source in dir, or
+// a program in b.image.
 func (b *newEval) setCommand(dir string, command []string) error {
 	server := mcpconfig.Server{Command: command[0], Args: command[1:], Image: b.image}
 	_, isPackage, err := mcpconfig.ReadPackage("server", server)
@@ -297,7 +297,7 @@ func (b *newEval) setSource(dir string, command []string) error {
 }
 
 // builtFrom returns what the image of the project in dir is built from: dir, or the workspace that the
-// project belongs to, which it says.
+// project belongs to. In that case it prints a message.
 func (b *newEval) builtFrom(dir string) (scaffold.Built, error) {
 	from := scaffold.Built{Project: "."}
 	at, err := relative(b.dir, dir)
@@ -307,7 +307,7 @@ func (b *newEval) builtFrom(dir string) (scaffold.Built, error) {
 	from.Context = filepath.ToSlash(at)
 	manifests := images.Manifests(os.DirFS(dir))
 	if isFile(filepath.Join(dir, "Dockerfile")) {
-		manifests = nil // it says itself where packages come from
+		manifests = nil // the project itself says where its packages come from
 	}
 	for _, m := range manifests {
 		w, err := images.FindWorkspace(dir, m.Recipe)
@@ -343,7 +343,7 @@ func withoutLinks(dir string) string {
 	return files.Named(dir)
 }
 
-// setServer sets b's only server, under b's name or else one made of name.
+// setServer sets b's only server. Its name is b's or, if that is empty, derived from name.
 func (b *newEval) setServer(name string, config any) error {
 	host := serverName(cmp.Or(b.name, name))
 	data, err := json.Marshal(config)
@@ -352,7 +352,8 @@ func (b *newEval) setServer(name string, config any) error {
 	return err
 }
 
-// setEnv gives all servers variables, each written as NAME=VALUE, or as NAME for a reference to that of this machine.
+// setEnv sets variables of all servers. An entry is NAME=VALUE, or NAME for a reference to this machine's
+// variable.
 func (b *newEval) setEnv(entries []string) error {
 	for _, entry := range entries {
 		name, value, given := strings.Cut(entry, "=")
@@ -384,7 +385,8 @@ func (b *newEval) setEnv(entries []string) error {
 	return nil
 }
 
-// serverName returns the name of a server as a host name made of name. If there is none, it is "server".
+// serverName returns a server's name, which must be valid as a host name, derived from name. If that is
+// impossible it returns "server".
 func serverName(name string) string {
 	host := mcpconfig.HostName(strings.ToLower(name))
 	if host == "" || len(host) > 40 || slices.Contains(mcpconfig.ReservedNames(), host) {
@@ -393,7 +395,8 @@ func serverName(name string) string {
 	return host
 }
 
-// setClients sets b's servers from a client's configuration file. Secret values become variables.
+// setClients sets b's servers from a client's configuration file. Secret values become references to
+// variables.
 func (b *newEval) setClients(file string) error {
 	data, err := clientsFile(file)
 	if err != nil {
@@ -438,7 +441,7 @@ func (b *newEval) setClients(file string) error {
 	return nil
 }
 
-// checkNames refuses a client's file that starts a package by the name of one that lies beside the file.
+// checkNames rejects a client's file that starts a package with the same name as a package next to the file.
 func checkNames(file string, client *mcpconfig.ClientFile) error {
 	dir := filepath.Dir(file)
 	if slices.Contains([]string{".vscode", ".cursor"}, filepath.Base(dir)) {
@@ -448,7 +451,7 @@ func checkNames(file string, client *mcpconfig.ClientFile) error {
 		server := *client.Servers[name]
 		p, ok, err := mcpconfig.ReadPackage(name, server)
 		if err != nil || !ok {
-			continue // it is checked with the eval
+			continue // it will be checked with the eval
 		}
 		manifest, err := images.LocalPackage(dir, p)
 		if err != nil {
@@ -474,9 +477,9 @@ func checkNames(file string, client *mcpconfig.ClientFile) error {
 	return nil
 }
 
-// variable returns a value as the eval has it: a reference to the variable name if it contains
-// a secret, which is then kept in b.secrets. A variable of another value that is set already gets no
-// second meaning.
+// variable returns a value as it is written to the eval: a reference to the variable name if it contains a
+// secret, which is then kept in b.secrets. If the variable is already set to another value, another name is
+// used.
 func (b *newEval) variable(secrets []string, name, value string) string {
 	holds := func(secret string) bool { return secret != "" && strings.Contains(value, secret) }
 	if !slices.ContainsFunc(secrets, holds) || !mcpconfig.IsVariable(name) {
@@ -496,7 +499,7 @@ func (b *newEval) variable(secrets []string, name, value string) string {
 	return "${" + name + "}"
 }
 
-// checkNew returns an error if a file that is to be written exists.
+// checkNew returns an error if one of the files to write exists.
 func (b *newEval) checkNew() error {
 	taken, err := filepath.Glob(filepath.Join(b.dir, "tasks", "*.yaml"))
 	if err != nil {
@@ -515,12 +518,12 @@ func (b *newEval) checkNew() error {
 	return nil
 }
 
-// path returns the eval's file.
+// path returns the path of the eval's file.
 func (b *newEval) path() string { return cmp.Or(b.completes, filepath.Join(b.dir, "eval.yaml")) }
 
 // init inspects the servers, writes the files and runs the eval.
 func (b *newEval) init(ctx context.Context) error {
-	with, lookup := *b.state, b.lookup // secrets that became variables can be looked up
+	with, lookup := *b.state, b.lookup // a copy, so that secrets that became variables can be looked up
 	with.lookup = func(name string) (string, bool) {
 		if value, ok := b.secrets[name]; ok {
 			return value, true
@@ -577,7 +580,7 @@ func (b *newEval) writeFiles(ctx context.Context, write func(string, []byte) err
 			return nil, err
 		}
 	}
-	if err := b.writeWorkflow(write); err != nil { // before the image is built, which may contain it
+	if err := b.writeWorkflow(write); err != nil { // before the image is built, since the image may contain it
 		return nil, err
 	}
 	servers, err := b.inspect(ctx)
@@ -588,7 +591,7 @@ func (b *newEval) writeFiles(ctx context.Context, write func(string, []byte) err
 	if b.completes != "" && err == nil {
 		all = all[1:]
 	}
-	if b.lock != nil && (b.completes == "" || !isFile(filepath.Join(b.dir, images.LockName))) { // so that the run does not resolve them again
+	if b.lock != nil && (b.completes == "" || !isFile(filepath.Join(b.dir, images.LockName))) { // the run need not resolve them again
 		all = append(all, scaffold.File{Path: images.LockName, Content: b.lock.Bytes()})
 	}
 	for _, f := range all {
@@ -599,7 +602,7 @@ func (b *newEval) writeFiles(ctx context.Context, write func(string, []byte) err
 	return servers, err
 }
 
-// isNearby reports whether a URL leads to this machine or its network.
+// isNearby reports whether a URL leads to this machine or to its network.
 func isNearby(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Hostname() != "" && eval.IsNearby(u.Hostname())
@@ -636,8 +639,8 @@ func (b *newEval) writeWorkflow(write func(string, []byte) error) error {
 	return write(name, content)
 }
 
-// branchOf returns the branch that a repository's workflow runs on: that of its remote, or the current
-// one, or main.
+// branchOf returns the branch on which a repository's workflow runs: the default branch of its remote, or
+// else the current branch, or else main.
 func branchOf(root string) string {
 	for _, name := range []string{"refs/remotes/origin/HEAD", "HEAD"} {
 		data, err := files.Read(filepath.Join(root, ".git", filepath.FromSlash(name)), strictyaml.MaxBytes)
@@ -650,15 +653,16 @@ func branchOf(root string) string {
 	return "main"
 }
 
-// branchName matches names of branches that mean themselves as patterns of GitHub.
+// branchName matches names of branches that GitHub's patterns match literally.
 var branchName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
 
-// newestRelease is what a build that is no release has its workflows install.
+// newestRelease is the release that workflows install if this build is not a release.
 const newestRelease = "v0.1.0"
 
 var isRelease = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 
-// workflowOf returns a workflow that installs this version of waza, or the newest release if this is none.
+// workflowOf returns a workflow that installs this version of waza, or the newest release if this is not a
+// release.
 func workflowOf(eval, version, commit string) scaffold.Workflow {
 	if !isRelease.MatchString(version) {
 		version, commit = newestRelease, ""
@@ -709,9 +713,9 @@ func (b *newEval) skill() string {
 	return skill.Name
 }
 
-// inspect starts each server alone in a container and tries some of its tools. Of several servers, those
-// that cannot be inspected are left out of the eval. If none starts, all are in a new eval as they are,
-// with what they may lack to be completed.
+// inspect starts each server alone in a container and tries some of its tools. Servers that cannot be
+// inspected are left out of the eval if others can. If none starts, a new eval has all of them as configured,
+// with comments about what they may lack.
 func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	e, err := eval.OfServers(b.path(), b.servers)
 	if err != nil {
@@ -766,8 +770,8 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	return servers, nil
 }
 
-// serverName returns the name of a server in the eval: where only its directory gave it one, that
-// which the server says, which then is the eval's too.
+// serverName returns the name of a server in the eval. A server that is named only after its directory gets
+// the name that it reports, which then is also the eval's name.
 func (b *newEval) serverName(found tried) string {
 	name := serverName(found.says)
 	if !b.unnamed || name == "server" || strings.Trim(strings.ReplaceAll(name, "server", ""), "-") == "mcp" {
@@ -779,7 +783,7 @@ func (b *newEval) serverName(found tried) string {
 	return name
 }
 
-// printIdle prints which tools have no task, and why, and which tasks have to be completed.
+// printIdle prints which tools have no task and why, and which tasks the user has to complete.
 func (b *newEval) printIdle(tools []catalog.Entry, tasks []scaffold.Task, reachesOut bool) {
 	why := map[string][]string{} // tools by reason
 	for _, tool := range tools {
@@ -798,7 +802,7 @@ func (b *newEval) printIdle(tools []catalog.Entry, tasks []scaffold.Task, reache
 	}
 }
 
-// mostIdle is how many tools without a task are named.
+// mostIdle is the maximum number of tools without a task that are named.
 const mostIdle = 8
 
 // firstRun runs the eval, and prints what to do next.

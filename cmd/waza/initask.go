@@ -51,7 +51,7 @@ func (a *asker) ask(question, fallback string) (string, error) {
 	return fallback, nil
 }
 
-// ask asks for what the command line does not specify.
+// ask asks for values that the command line does not specify.
 func (b *newEval) ask(a *asker, c *cli.Command) error {
 	if err := b.checkNew(); err != nil { // before asking questions
 		return err
@@ -92,7 +92,7 @@ func (b *newEval) ask(a *asker, c *cli.Command) error {
 	return nil
 }
 
-// askServer asks for the MCP server until the answer is one.
+// askServer asks for the MCP server until it gets a valid answer.
 func (b *newEval) askServer(a *asker) error {
 	found := scaffold.Detect(os.DirFS("."))
 	fmt.Fprint(b.stderr, "What is your MCP server? A command (npx -y PACKAGE, node server.js), a URL, a file\nsuch as mcp.json, or a directory.\n")

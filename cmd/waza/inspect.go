@@ -151,7 +151,7 @@ func printReport(s *state, c *cli.Command, report inspection.Report, err error, 
 }
 
 func readExercises(c *cli.Command) (all []inspection.Exercise, err error) {
-	taking := 0 // how many take --args
+	taking := 0 // number of servers that take --args
 	for _, what := range []string{inspection.Call, inspection.Get, inspection.Read} {
 		if !c.IsSet(what) {
 			continue
@@ -179,13 +179,13 @@ func readExercises(c *cli.Command) (all []inspection.Exercise, err error) {
 	return all, nil
 }
 
-// target is the servers to inspect.
+// target holds the servers to inspect.
 type target struct {
 	eval    *eval.Eval // contains the servers
-	names   []string   // servers to inspect, sorted
-	source  string     // where they are configured, for messages
+	names   []string   // names of the servers to inspect, sorted
+	source  string     // where the servers are configured, for messages
 	secrets []string
-	found   bool // the command line does not name source
+	found   bool // source is not named on the command line
 }
 
 // serverFiles returns the files in which a server is looked up by name.
@@ -225,8 +225,8 @@ func findTarget(s *state, c *cli.Command) (target, error) {
 	return namedTarget(s, name, servers, image)
 }
 
-// fileTarget returns the named servers, or all, of an eval or of a client's configuration file. In the
-// latter, image is that of servers without one.
+// fileTarget returns the named servers of an eval or of a client's configuration file; without names, all of
+// them. image is used for servers of a client's file that have none.
 func fileTarget(s *state, file string, servers []string, image string) (target, error) {
 	var t target
 	var err error
@@ -327,7 +327,7 @@ func singleTarget(name string, server mcpconfig.Server, servers []string) (targe
 	return target{eval: e, names: []string{name}, source: "the command line"}, nil
 }
 
-// nameOfCommand returns a short name for what a command starts: its package, its image without
+// nameOfCommand returns a short name for the thing that a command starts: its package, its image without
 // registry, tag and digest, or its program.
 func nameOfCommand(command []string) string {
 	name, server := path.Base(command[0]), mcpconfig.Server{Command: command[0], Args: command[1:]}
@@ -340,7 +340,7 @@ func nameOfCommand(command []string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(name), "mcp-"), "server-")
 }
 
-// selectServers limits t to the servers with the given names; all if there are none.
+// selectServers limits t to the servers with the given names. Without names it keeps all.
 func (t *target) selectServers(names []string) error {
 	all := slices.Sorted(maps.Keys(t.eval.Config.MCPServers))
 	if len(all) == 0 {

@@ -26,16 +26,17 @@ func main() {
 		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: &screen{out: os.Stderr},
 		lookup: os.LookupEnv, version: buildVersion(), digest: files.DigestOnce(),
 	}
-	log.SetOutput(io.Discard) // libraries log what peers send, secrets among it
+	log.SetOutput(io.Discard) // libraries log what peers send, which may contain secrets
 	setHelp(width(os.Stdout))
 	os.Exit(s.main(context.Background()))
 }
 
-// defaultGOGC is the default GOGC. A hostile peer can make the runner hold a bounded amount of
-// memory; Go's default of 100 would let the heap grow to twice that.
+// defaultGOGC is the default GOGC. A hostile peer can make the runner hold a bounded amount of memory; with
+// Go's default of 100 the heap could grow to twice that.
 const defaultGOGC = 50
 
-// commit returns the commit that this was built from, or "" if it is not known or was changed.
+// commit returns the commit that this executable was built from, or "" if it is unknown or the source was
+// modified.
 func commit() string {
 	found := ""
 	info, _ := debug.ReadBuildInfo()

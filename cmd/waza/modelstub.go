@@ -62,7 +62,7 @@ func serveStub(ctx context.Context, s *state, file, address string) error {
 	return serveUntilDone(ctx, listener, script.Handler(logRequests(s)))
 }
 
-// onLoopback adds the loopback address to an address without host.
+// onLoopback adds the loopback address to an address without a host.
 func onLoopback(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && host == "" {

@@ -71,7 +71,7 @@ type evalEdit struct {
 	servers []string
 }
 
-// newName returns the command's first argument, which must be usable as a file name. It fails if
+// newName returns the command's first argument, which must be usable as a file name. It returns an error if
 // there are more than most arguments.
 func newName(c *cli.Command, most int) (string, error) {
 	name := c.Args().First()
@@ -88,7 +88,7 @@ func openEval(c *cli.Command) (*evalEdit, error) {
 	named := c.String("eval")
 	if isDir(named) {
 		named = files.Named(named)
-	} else if isFile(named) { // and no skill's name
+	} else if isFile(named) { // not the name of a skill
 		named = files.NamedFile(named)
 	}
 	path, err := evalNamed(named)
@@ -98,7 +98,7 @@ func openEval(c *cli.Command) (*evalEdit, error) {
 	return readEval(path)
 }
 
-// readEval reads the eval in a file, which must be possible to write.
+// readEval reads the eval in a file, which must be writable.
 func readEval(path string) (*evalEdit, error) {
 	var err error
 	a := &evalEdit{path: path}
@@ -127,7 +127,7 @@ func (a *evalEdit) relPath(name string) string {
 	return filepath.Join(filepath.Dir(a.path), filepath.FromSlash(name))
 }
 
-// writeNew creates a file. It fails if the file exists.
+// writeNew creates a file. It returns an error if the file exists.
 func writeNew(s *state, name string, content []byte) error {
 	if err := files.MakeDir(filepath.Dir(name)); err != nil {
 		return usage("%w", err)
@@ -156,7 +156,7 @@ func insertEntry(s *state, a *evalEdit, at strictyaml.Path, entry string) error 
 	return saveEval(s, a, at, content)
 }
 
-// saveEval writes the eval file with what was added at a path.
+// saveEval writes the eval file after an addition at a path.
 func saveEval(s *state, a *evalEdit, at strictyaml.Path, content []byte) error {
 	if err := files.Write(a.path, content); err != nil {
 		return usage("%w", err)
@@ -165,7 +165,7 @@ func saveEval(s *state, a *evalEdit, at strictyaml.Path, content []byte) error {
 	return err
 }
 
-// triedTask returns the task that a call of a tool is good for, or nil if the server cannot be tried.
+// triedTask calls a tool and returns a task for it, or nil if the server cannot be tried.
 func triedTask(ctx context.Context, s *state, a *evalEdit, id, server, tool string) ([]byte, error) {
 	var servers map[string]json.RawMessage
 	a.doc.DecodeAt(&servers, "config", "mcp_servers")
@@ -250,12 +250,12 @@ func (a *evalEdit) taskFile(name string) (file string, globs []string) {
 	return path.Join(dir, name+".yaml"), globs
 }
 
-// matchesOne reports whether a path matches one of some globs.
+// matchesOne reports whether a path matches one of the globs.
 func matchesOne(globs []string, file string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok })
 }
 
-// addTask writes the file of a new task, and adds it to the eval if that has no glob for it.
+// addTask writes the file of a new task, and adds the file to the eval if no glob of the eval matches it.
 func addTask(s *state, a *evalEdit, name string, content []byte) error {
 	file, globs := a.taskFile(name)
 	if err := writeNew(s, a.relPath(file), content); err != nil {
@@ -266,7 +266,7 @@ func addTask(s *state, a *evalEdit, name string, content []byte) error {
 	}
 	at := strictyaml.Path{"tasks"}
 	edited, err := scaffold.Insert(a.path, a.data, at, "- "+file+"\n")
-	if err != nil || a.doc.Has("tasks_from") || text.ShellWord(file) != file { // as YAML may read it otherwise
+	if err != nil || a.doc.Has("tasks_from") || text.ShellWord(file) != file { // YAML might read the path differently
 		fmt.Fprintf(s.stdout, "no glob under tasks of %s matches it: add %s there\n", a.path, file)
 		return nil
 	}

@@ -25,10 +25,10 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// defaultCassette is the directory of the cassette of an eval that names none.
+// defaultCassette is the directory of the cassette for an eval that names none.
 const defaultCassette = "cassette"
 
-// newCase adds a task that repeats a trial, with what its servers and models answered.
+// newCase adds a task that repeats a trial, with the answers of its servers and models.
 func newCase(s *state, c *cli.Command) error {
 	if err := takes(c, 1, 2, "the trial of --from, as TASK/N, and before it a name for the new task"); err != nil {
 		return err
@@ -96,7 +96,7 @@ func newCase(s *state, c *cli.Command) error {
 	return nil
 }
 
-// trialNamed returns the trial of a run that a command line names, as TASK/N.
+// trialNamed returns the trial of a run that the command line names as TASK/N.
 func trialNamed(run, which string) (evidence.Dir, evidence.Trial, error) {
 	dir, err := runNamed(run)
 	if err != nil {
@@ -121,7 +121,7 @@ func trialNamed(run, which string) (evidence.Dir, evidence.Trial, error) {
 	return found[0], trial, nil
 }
 
-// caseOf returns what a task has to have that repeats a trial.
+// caseOf returns the content of a task that repeats a trial.
 func caseOf(dir evidence.Dir, trial evidence.Trial, name string) (scaffold.Case, error) {
 	made := scaffold.Case{
 		ID: name, From: trial.Run + ": " + trial.ID().String(),
@@ -170,9 +170,10 @@ func caseOf(dir evidence.Dir, trial evidence.Trial, name string) (scaffold.Case,
 	return made, nil
 }
 
-// ownPrompt returns the prompt of a trial without what the eval puts before all prompts, if the eval still has the task.
+// ownPrompt returns the prompt of a trial without the text that the eval puts before all prompts, if the eval
+// still has the task.
 func ownPrompt(a *evalEdit, trial evidence.Trial) string {
-	_, tasks, _ := eval.Load(a.path, eval.Options{}) // check says what is wrong with it
+	_, tasks, _ := eval.Load(a.path, eval.Options{}) // waza check reports errors in it
 	for _, t := range tasks {
 		if t.ID == trial.Task && strings.HasSuffix(trial.Prompt, "\n\n"+t.Prompt) {
 			return t.Prompt
@@ -181,7 +182,7 @@ func ownPrompt(a *evalEdit, trial evidence.Trial) string {
 	return trial.Prompt
 }
 
-// putFiles copies files of a trial's workspace, as it was before the agent, to a directory.
+// putFiles copies files of a trial's workspace, as it was before the agent started, to a directory.
 func putFiles(trial evidence.Dir, to string, paths []string) (err error) {
 	if len(paths) == 0 {
 		return nil

@@ -22,14 +22,14 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// Timeouts of one request to a collector, unless OTEL_EXPORTER_OTLP_TIMEOUT sets it, and of all
-// requests of a run.
+// Timeouts of a single request to a collector, unless OTEL_EXPORTER_OTLP_TIMEOUT sets it, and of all requests
+// of a run together.
 const (
 	otlpTimeout    = 10 * time.Second
 	otlpTimeoutAll = time.Minute
 )
 
-// tracing is where the spans of a run are exported to. The zero value exports nothing.
+// tracing is the destination of a run's spans. The zero value exports nothing.
 type tracing struct {
 	file     string   // OTLP JSON file, for the exporter file
 	endpoint *url.URL // collector, for the exporter otlp
@@ -195,10 +195,10 @@ type collector struct {
 	tracing
 }
 
-// maxAnswer is how many bytes of a collector's response are read.
+// maxAnswer is the maximum number of bytes read of a collector's response.
 const maxAnswer = 64 << 10
 
-// Write sends a request. It fails unless the collector accepts all spans.
+// Write sends a request. It returns an error unless the collector accepts all spans.
 func (c *collector) Write(body []byte) (int, error) {
 	ctx, stop := context.WithTimeout(c.ctx, c.timeout)
 	defer stop()

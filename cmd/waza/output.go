@@ -99,14 +99,14 @@ func (s *state) printValue(v any) error {
 	return err
 }
 
-// runOutput is where the output of one run goes.
+// runOutput is the destination of a run's output.
 type runOutput struct {
 	*state
 	verbosity verbosity
 	format    format
 	file      string // copy of results.json, or ""
 	exports   exports
-	label     string // part of file names, if the command makes several runs
+	label     string // part of file names, if the command makes several runs; otherwise ""
 }
 
 // readOutput reads the flags for the output of a run.
@@ -134,8 +134,8 @@ func readOutput(s *state, c *cli.Command) (out runOutput, err error) {
 	return out, nil
 }
 
-// printOutcome prints the outcome of a run. It returns err joined with errors of printing. j is nil if
-// no trial was left to run.
+// printOutcome prints the outcome of a run. It returns err joined with errors from printing. j is nil if no
+// trial was left to run.
 func (o runOutput) printOutcome(j *runner.Job, out runner.Outcome, err error) error {
 	if out.Dir == "" {
 		return withExitCode(err)

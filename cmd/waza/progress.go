@@ -25,17 +25,17 @@ type verbosity int
 
 const (
 	quiet   verbosity = iota - 1 // trials that did not pass
-	normal                       // on a terminal also a live view, elsewhere each trial that ended
-	verbose                      // each trial that ended, also on a terminal
+	normal                       // also a live view on a terminal, or else each trial that ended
+	verbose                      // each trial that ended, on a terminal too
 )
 
-// progress shows trials while they run: on a terminal as a live view, elsewhere as a line when
-// a trial has ended, or when none has for a minute. Updates do not wait for the terminal.
+// progress shows trials while they run: on a terminal as a live view, elsewhere as a line for each trial that
+// ended, or when none has ended for a minute. Updates do not wait for the terminal.
 type progress struct {
 	screen    *screen
 	live      bool
 	verbosity verbosity
-	summary   bool // why trials did not pass is printed at the end
+	summary   bool // the reasons why trials did not pass are printed at the end
 	style     terminal.Style
 	running   context.Context // done after an interrupt
 
@@ -53,11 +53,11 @@ const (
 	redraw = 200 * time.Millisecond
 	// pulse is the longest time without output, if there is no live view.
 	pulse = time.Minute
-	// workPulse is the same while something is prepared for a run.
+	// workPulse is the same during preparations of a run.
 	workPulse = 20 * time.Second
 )
 
-// newProgress shows the progress of total trials, at most workers at once, until it is closed.
+// newProgress shows the progress of total trials, of which at most workers run at once, until it is closed.
 func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bool), l verbosity, f format, total, workers int) *progress {
 	live, style := s.draws(lookup)
 	p := &progress{
@@ -118,8 +118,7 @@ func (p *progress) takeText() string {
 	return text
 }
 
-// pulse returns a line to print after a minute without output, for a run that is not shown
-// live.
+// pulse returns a line to print after a minute without output, for a run without a live view.
 func (p *progress) pulse() string {
 	if p.live || p.verbosity == quiet {
 		return ""
@@ -158,13 +157,13 @@ func (p *progress) prints(class evidence.Class) bool {
 	return class != evidence.ClassPass || p.verbosity == verbose || !p.live && p.verbosity == normal
 }
 
-// repeats reports whether the end of the run repeats, in the same log, why an attempt ended.
+// repeats reports whether the end of the run will repeat, in the same log, why an attempt ended.
 func (p *progress) repeats(phase evidence.Phase) bool {
 	return p.summary && !p.live && (phase == evidence.PhaseDone || p.verbosity != quiet)
 }
 
-// screen writes a command's messages above a live view that may be drawn below them. Nothing in them
-// controls a terminal. It is safe for concurrent use.
+// screen writes a command's messages above a live view, if there is one. It filters terminal control
+// sequences. It is safe for concurrent use.
 type screen struct {
 	out io.Writer
 
@@ -195,7 +194,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), s.drawLocked(text, s.lines, s.size())
 }
 
-// cleanLocked returns what is written of p.
+// cleanLocked returns the part of p to write, without control sequences.
 func (s *screen) cleanLocked(p []byte) []byte {
 	if s.plain == nil {
 		s.plain = text.NewPlain(&s.cleaned, ownSequences(s.out)...)
@@ -205,8 +204,8 @@ func (s *screen) cleanLocked(p []byte) []byte {
 	return s.cleaned.Bytes()
 }
 
-// draws reports whether lines can be drawn anew, which a log of CI keeps each time, and returns the style
-// of text.
+// draws reports whether lines can be redrawn, which they cannot in a CI log, since that keeps each version.
+// It also returns the style of text.
 func (s *screen) draws(lookup func(string) (string, bool)) (bool, terminal.Style) {
 	_, isTerminal := terminalOf(s.out)
 	kind, _ := lookup("TERM")
@@ -214,8 +213,8 @@ func (s *screen) draws(lookup func(string) (string, bool)) (bool, terminal.Style
 	return isTerminal && kind != "dumb" && (inCI == "" || inCI == "false"), terminal.StyleFor(isTerminal, lookup)
 }
 
-// work shows, until end is called, what takes long and its current step: on a terminal as a line that is
-// drawn anew, elsewhere as a line every workPulse.
+// work shows a long operation and its current step until end is called: on a terminal as a line that is
+// redrawn, elsewhere as a line every workPulse.
 func (s *screen) work(lookup func(string) (string, bool), what string) (step func(string), end func()) {
 	live, style := s.draws(lookup)
 	every := workPulse
@@ -249,8 +248,8 @@ func (s *screen) work(lookup func(string) (string, bool), what string) (step fun
 	return func(step string) { current.Store(step) }, func() { close(quit); showing.Wait() }
 }
 
-// draw writes whole lines, and redraws the live view with the lines that frame returns for the
-// current size of the terminal. A nil frame removes the view.
+// draw writes whole lines, and redraws the live view with the lines that frame returns for the current size
+// of the terminal. If frame is nil, it removes the view.
 func (s *screen) draw(said string, frame func(liveview.Size) []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +275,7 @@ func (s *screen) drawLocked(text string, lines []string, size liveview.Size) err
 	return err
 }
 
-// size returns the current size of the terminal, or 80 × 24 if it is not known.
+// size returns the current size of the terminal, or 80 × 24 if it is unknown.
 func (s *screen) size() liveview.Size {
 	usual := liveview.Size{Columns: 80, Rows: 24}
 	fd, ok := terminalOf(s.out)
@@ -290,7 +289,7 @@ func (s *screen) size() liveview.Size {
 	return liveview.Size{Columns: columns, Rows: rows}
 }
 
-// lineWriter prints each line that is written to it with a prefix, redacted.
+// lineWriter prints each line written to it, redacted and with a prefix.
 type lineWriter struct {
 	out     io.Writer
 	prefix  string

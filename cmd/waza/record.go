@@ -56,7 +56,7 @@ func recordCommand(s *state) *cli.Command {
 	}
 }
 
-// cassetteOfRun makes a cassette of a run.
+// cassetteOfRun makes a cassette from a run.
 func cassetteOfRun(s *state, dir string) (*cassette.Cassette, error) {
 	trials, err := runner.Trials(dir)
 	if err != nil {
@@ -65,7 +65,7 @@ func cassetteOfRun(s *state, dir string) (*cassette.Cassette, error) {
 	return cassetteOf(s, dir, trials)
 }
 
-// cassetteOf makes a cassette of trials of a run, and prints what is left out.
+// cassetteOf makes a cassette from trials of a run, and prints what is left out.
 func cassetteOf(s *state, dir string, trials []evidence.Dir) (*cassette.Cassette, error) {
 	made, left, err := record.Trials(trials)
 	for _, line := range left {
@@ -77,7 +77,8 @@ func cassetteOf(s *state, dir string, trials []evidence.Dir) (*cassette.Cassette
 	return made, nil
 }
 
-// recordAgain runs a run again without a cassette, and compares what it shows with the cassette in a directory.
+// recordAgain runs a run again without a cassette, and compares the new record with the cassette in a
+// directory.
 func recordAgain(ctx context.Context, s *state, c *cli.Command, with string) error {
 	old, err := cassette.Read(with)
 	if err != nil {
@@ -105,7 +106,7 @@ func recordAgain(ctx context.Context, s *state, c *cli.Command, with string) err
 	return exitWith(exitFailed)
 }
 
-// recordRun makes a cassette of a run.
+// recordRun makes a cassette from a run and writes it.
 func recordRun(s *state, dir, to string) error {
 	of, err := runner.ReadRecord(dir)
 	if err != nil {
@@ -123,7 +124,7 @@ func recordRun(s *state, dir, to string) error {
 	return nil
 }
 
-// inCassette counts what a cassette holds, as in "2 servers, with 9 answers".
+// inCassette counts the contents of a cassette, such as "2 servers, with 9 answers".
 func inCassette(c *cassette.Cassette) string {
 	var said []string
 	entries := 0
@@ -142,7 +143,7 @@ func inCassette(c *cassette.Cassette) string {
 	return strings.Join(said, " and ") + ", with " + text.Count(entries, "answer")
 }
 
-// cassetteFlags returns the flags that say what a run plays.
+// cassetteFlags returns the flags that select what a run plays from a cassette.
 func cassetteFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "cassette", Usage: "Play the cassette in `DIR`; it takes the place of servers, models and commands", DefaultText: "the eval's"},

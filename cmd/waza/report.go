@@ -110,7 +110,7 @@ func checkDistinct(dirs []string) error {
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
 		if err != nil {
-			continue // reported when the run is read
+			continue // an error is reported when the run is read
 		}
 		if at := slices.IndexFunc(before, func(b fs.FileInfo) bool { return os.SameFile(b, info) }); at >= 0 {
 			return usage("%s is named twice: a report has each run once", dir)
@@ -129,8 +129,8 @@ func writeTo(file string, write func(io.Writer) error) error {
 	return withExitCode(err)
 }
 
-// writeNamed writes a file that the user named. If it cannot be created the error is a [fs.PathError]
-// with its name.
+// writeNamed writes a file that the user named. If the file cannot be created, the error is a [fs.PathError]
+// with that name.
 func writeNamed(file string, write func(io.Writer) error) error {
 	at := files.NamedFile(file)
 	err := evidence.WriteFileBy(at, write)

@@ -49,8 +49,8 @@ func rerunCommand(s *state) *cli.Command {
 	}
 }
 
-// rerun runs the run that a command line names again, in the run directory to, with changes to its request. A copy of
-// results.json goes to output, if that is not empty.
+// rerun repeats the run that a command line names. The new run has the directory to, and a request modified
+// by change. A copy of results.json is written to output, if that is not empty.
 func rerun(ctx context.Context, s *state, c *cli.Command, to, output string, change func(*runner.Request)) error {
 	dir, err := runNamed(c.Args().First())
 	if err != nil {
@@ -119,9 +119,9 @@ func rerun(ctx context.Context, s *state, c *cli.Command, to, output string, cha
 	})
 }
 
-// selectAgain returns the tasks to run again: those with one of the ids that match a glob, if there
-// are globs. Ids that the eval no longer has are printed; if it has none of them, that is an
-// error.
+// selectAgain returns the tasks to run again: those with one of the ids and, if there are globs, with an ID
+// that matches one of them. It prints ids that the eval no longer has, and returns an error if the eval has
+// none of them.
 func selectAgain(s *state, tasks []eval.ResolvedTask, ids, globs []string) ([]eval.ResolvedTask, error) {
 	var gone []string
 	for _, id := range ids {

@@ -122,7 +122,7 @@ func runCommand(s *state) *cli.Command {
 	}
 }
 
-// runEvals runs evals as the command line asks. The exit code is that of the worst run.
+// runEvals runs evals according to the command line. The exit code is that of the worst run.
 func runEvals(ctx context.Context, s *state, c *cli.Command, evals []string) error {
 	o, err := readOptions(s, c, evals)
 	if err != nil {
@@ -180,8 +180,8 @@ func newRequest(s *state, c *cli.Command, o runOptions) (q runner.Request, err e
 	return q, err
 }
 
-// outputOf returns where the output of j's run goes. Stdout and --output are for the command's
-// only run or for the comparison; with several variants, single runs are printed to stderr.
+// outputOf returns the destination of the output of j's run. Stdout and --output are for the command's only
+// run or for the comparison; with several variants, single runs are printed to stderr.
 func (o runOptions) outputOf(j *runner.Job) runOutput {
 	label := []string{o.labelOf(j.Request.Eval)}
 	several := len(o.variants) > 1
@@ -236,7 +236,7 @@ func contextDirFlag() cli.Flag {
 
 // runOptions is the command line of waza run.
 type runOptions struct {
-	runner.Request     // without host and overlay, which each run sets
+	runner.Request     // without host and overlay, which are set for each run
 	evals          int // number of evals
 	variants       []runner.Variant
 	out            runOutput // for a single run
@@ -294,8 +294,8 @@ func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err er
 	return o, nil
 }
 
-// readOutputAndPace reads the options that cannot change a trial's outcome: where output goes, and
-// how many trials run at once.
+// readOutputAndPace reads the options that cannot change a trial's outcome: destinations of output, and the
+// number of trials that run at once.
 func readOutputAndPace(s *state, c *cli.Command) (out runOutput, p runner.Pace, err error) {
 	if out, err = readOutput(s, c); err != nil {
 		return out, p, err
@@ -332,9 +332,9 @@ func modelFlag() cli.Flag {
 	}
 }
 
-// readVariants returns each executor of the command line with each model, or with its own model
-// (NAME=MODEL). Without either flag it returns one empty variant, which leaves the eval
-// unchanged.
+// readVariants returns a variant for each combination of an executor and a model of the command line. An
+// executor written as NAME=MODEL has only that model. Without either flag it returns one empty variant, which
+// leaves the eval unchanged.
 func readVariants(c *cli.Command) ([]runner.Variant, error) {
 	executors, err := listOf(c, "executor", executorName)
 	if err != nil {
@@ -403,7 +403,7 @@ func listOf(c *cli.Command, flag string, looks *regexp.Regexp) (values []string,
 	return values, nil
 }
 
-// resumeRun completes the run that --resume names, with the options it was started with.
+// resumeRun completes the run named by --resume, with the options that it was started with.
 func resumeRun(ctx context.Context, s *state, c *cli.Command) error {
 	if err := checkResumable(c); err != nil {
 		return err
@@ -417,7 +417,7 @@ func resumeRun(ctx context.Context, s *state, c *cli.Command) error {
 		return err
 	}
 	s = withRun(s, c, c.String("resume"), c.Args().First())
-	if record, err := runner.ReadRecord(dir); err == nil { // otherwise Resume reports the error
+	if record, err := runner.ReadRecord(dir); err == nil { // Resume reports an error
 		if c.IsSet("on") && onOf(c) != record.On {
 			return usage("--on cannot be changed with --resume: a run is resumed with its own options")
 		}
@@ -459,7 +459,7 @@ func checkResumable(c *cli.Command) error {
 	return nil
 }
 
-// sweep removes what an interrupted run left behind.
+// sweep removes what an interrupted run left.
 func sweep(ctx context.Context, dead runner.Record) error {
 	switch {
 	case dead.On == eval.OnKubernetes:

@@ -12,17 +12,17 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// maxSchemaDepth is how deep a schema is followed, references among it.
+// maxSchemaDepth is the maximum depth to which schemas and references are followed.
 const maxSchemaDepth = 8
 
-// maxSchemaSteps is how many schemas are tried for a tool's arguments. A server's may have
-// choices that refer to each other, which would be tried without an end.
+// maxSchemaSteps is the maximum number of schemas tried for a tool's arguments. A server's schema may have
+// choices that refer to each other, which would otherwise be tried forever.
 const maxSchemaSteps = 1000
 
-// arguments returns arguments that fit a tool's input schema: those that it requires, and no
-// others. Those that the schema gives no value for are taken from earlier answers, where these name
-// such a thing; guesses counts those that were made up. It is false where none can be made up, such
-// as for a pattern.
+// arguments returns arguments that match a tool's input schema: only the required ones. If the schema gives
+// no value for an argument, the value comes from earlier answers that contain one with a matching name.
+// guesses is the number of other values, which are made up. ok is false if a value cannot be made up, for
+// example because of a pattern.
 func arguments(tool string, schema []byte, earlier []field) (args json.RawMessage, guesses int, ok bool) {
 	m := &maker{root: schema, tool: tool, earlier: earlier}
 	made, ok := m.object(schema, 0)
@@ -42,8 +42,8 @@ func arguments(tool string, schema []byte, earlier []field) (args json.RawMessag
 	return data, m.guesses, true
 }
 
-// placeholders returns an object with what a schema requires, as places for a person to fill in. It is
-// false where their names cannot stand in a script.
+// placeholders returns an object with a placeholder for each required property, for the user to fill in. It
+// returns false if there are none or if their names are not safe in a script.
 func placeholders(schema []byte) (json.RawMessage, bool) {
 	all := map[string]string{}
 	for _, name := range required(schema) {
@@ -63,22 +63,22 @@ func required(schema []byte) (names []string) {
 	return names
 }
 
-// maxArguments is how long made up arguments may be: they stand in a prompt.
+// maxArguments is the maximum length of made-up arguments, since they are written to a prompt.
 const maxArguments = 300
 
-// isHarmless reports whether a text of a server's can stand in a prompt and a script: it is short,
-// on one line, and no template.
+// isHarmless reports whether a server's text is safe in a prompt and a script: short, on one line, and not a
+// template.
 func isHarmless(s string) bool {
 	return len(s) <= maxArguments && !strings.Contains(s, "{{") && !strings.Contains(s, "${") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// maker makes values that fit schemas of one document, for the arguments of a tool.
+// maker makes up values that match the schemas of one document, for the arguments of a tool.
 type maker struct {
 	root    []byte
 	tool    string
 	earlier []field
 	steps   int
-	guesses int // values that were made up
+	guesses int // number of values that were made up
 }
 
 func (m *maker) object(schema []byte, depth int) (map[string]any, bool) {
@@ -94,7 +94,7 @@ func (m *maker) object(schema []byte, depth int) (map[string]any, bool) {
 	return made, true
 }
 
-// value returns a value for a schema, which the name of its property helps to find.
+// value returns a value that matches a schema; it also uses the name of the schema's property.
 func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 	if m.steps++; depth > maxSchemaDepth || m.steps > maxSchemaSteps {
 		return nil, false
@@ -115,7 +115,7 @@ func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 	for raw := range jsontext.Elements(jsontext.Member(schema, "examples")) {
 		return jsontext.Decode(raw), true
 	}
-	if raw := jsontext.Member(schema, "example"); raw != nil { // of OpenAPI
+	if raw := jsontext.Member(schema, "example"); raw != nil { // from OpenAPI
 		return jsontext.Decode(raw), true
 	}
 	if value, ok := exampleIn(jsontext.Text(jsontext.Member(schema, "description")), kind); ok {
@@ -140,7 +140,7 @@ func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 	case "array":
 		least, _ := strconv.Atoi(string(jsontext.Member(schema, "minItems")))
 		items := []any{}
-		for range max(1, min(least, 4)) { // an empty one tells nothing
+		for range max(1, min(least, 4)) { // an empty list would test nothing
 			item, ok := m.value(jsontext.Member(schema, "items"), singular(name), depth+1)
 			if !ok {
 				break
@@ -156,7 +156,7 @@ func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
 	m.guesses++
 	made, ok := textFor(schema, name)
 	if made == "/tmp" && slices.ContainsFunc(words(m.tool), func(word string) bool { return word == "write" || word == "save" || word == "append" }) {
-		made = "/tmp/hello.txt" // a directory cannot be written
+		made = "/tmp/hello.txt" // a directory cannot be written to
 	}
 	return made, ok
 }
@@ -169,7 +169,7 @@ func exampleIn(description, kind string) (any, bool) {
 	for _, found := range exampleWord.FindAllStringSubmatch(description, -1) {
 		word := cmp.Or(found[1], found[2], found[3], strings.TrimRight(found[4], ".:!?"))
 		if strings.HasPrefix(strings.ToLower(found[0]), "like ") && word == strings.TrimRight(found[4], ".:!?") && !strings.ContainsAny(word, "0123456789") {
-			continue // "like the others"
+			continue // such as "like the others"
 		}
 		if value, ok := typed(word, kind); ok {
 			return value, true
@@ -178,7 +178,7 @@ func exampleIn(description, kind string) (any, bool) {
 	return nil, false
 }
 
-// typed returns a word as a value of a schema's type.
+// typed returns a word as a value of a schema's type. It returns false if the word is none.
 func typed(word, kind string) (any, bool) {
 	switch kind {
 	case "integer", "number":
@@ -193,7 +193,7 @@ func typed(word, kind string) (any, bool) {
 	return nil, false
 }
 
-// at follows a reference within the document.
+// at resolves a reference within the document.
 func (m *maker) at(ref string) []byte {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -206,7 +206,7 @@ func (m *maker) at(ref string) []byte {
 	return found
 }
 
-// kindOf returns the type of a schema, the first that is not null where it has several.
+// kindOf returns the type of a schema; of several types, the first that is not null.
 func kindOf(schema []byte) string {
 	raw := jsontext.Member(schema, "type")
 	for one := range jsontext.Elements(raw) {
@@ -221,7 +221,7 @@ func kindOf(schema []byte) string {
 	return kind
 }
 
-// number returns the least number that a schema allows, or 1.
+// number returns the smallest number that a schema allows, or 1.
 func number(schema []byte) any {
 	bound := func(key string) (float64, bool) {
 		n, err := strconv.ParseFloat(string(jsontext.Member(schema, key)), 64)
@@ -240,7 +240,7 @@ func number(schema []byte) any {
 	return value
 }
 
-// named returns a value for a string of a format, or by a part of its property's name.
+// named returns a value for a string, given its format or a part of its property's name.
 func named(format, name string) string {
 	switch format {
 	case "date":
@@ -280,7 +280,8 @@ func named(format, name string) string {
 	return "hello"
 }
 
-// textFor returns a string for a schema; none where it has to match a pattern.
+// textFor returns a string for a schema. It returns false if the schema has a pattern that the string does
+// not match.
 func textFor(schema []byte, name string) (any, bool) {
 	value := named(jsontext.Word(jsontext.Member(schema, "format")), name)
 	if least, err := strconv.Atoi(string(jsontext.Member(schema, "minLength"))); err == nil && least > len(value) {

@@ -26,16 +26,16 @@ type File struct {
 type Server struct {
 	Name   string
 	Config json.RawMessage    // as under mcp_servers
-	Egress []mcpconfig.Egress // in place of what Config has; nil for that
+	Egress []mcpconfig.Egress // replaces the egress in Config; nil to keep that
 	Tasks  []Task
-	// Untried is set if the server did not start. What it may lack follows it, as comments to be
-	// completed; Asked are the variables that it asked for.
+	// Untried is true if the server did not start. Comments about what it may lack then follow its entry.
+	// Asked are the variables that it asked for.
 	Untried bool
 	Asked   []string
 }
 
-// YAML returns the server as an entry of mcp_servers, each line after an indent. An only member
-// stands on the line of the name.
+// YAML returns the server as an entry of mcp_servers, with each line indented. If there is only one member,
+// it is on the same line as the name.
 func (s Server) YAML(indent string) (string, error) {
 	var members []string
 	for key, value := range jsontext.Members(s.Config) {
@@ -69,7 +69,7 @@ func (s Server) YAML(indent string) (string, error) {
 	return strings.Join(append([]string{indent + yamltext.Word(s.Name) + ":"}, members...), "\n  "+indent) + "\n", nil
 }
 
-// database is a service that a server may lack, as comments.
+// database is a commented-out service that a server may lack.
 const database = `# services: # a database, which the server reaches at db:5432; see docs/mcp-servers.md of waza
 #   db:
 #     image: postgres:17
@@ -79,12 +79,13 @@ const database = `# services: # a database, which the server reaches at db:5432;
 #     ports: [5432]
 #     ready: {exec: [pg_isready, --host=localhost]}`
 
-// databaseURL leads to the database, where a variable that a server asks for is named like one.
+// databaseURL is the value of a variable that a server asks for, if its name looks like that of a database
+// URL.
 const databaseURL = "postgres://postgres:${PG_PASSWORD:-example}@db:5432/postgres"
 
 var ofDatabase = regexp.MustCompile(`^(DATABASE|DB|PG|POSTGRES|POSTGRESQL)_(URL|URI|DSN)$`)
 
-// lacks returns what a server that did not start may lack, as comments.
+// lacks returns comments about what a server that did not start may lack.
 func (s Server) lacks() ([]string, error) {
 	env := map[string]string{}
 	for _, name := range s.Asked {
@@ -104,7 +105,7 @@ func (s Server) lacks() ([]string, error) {
 	return append([]string{note, line}, strings.Split(database, "\n")...), err
 }
 
-// yaml returns a value on one line of YAML.
+// yaml returns a value as one line of YAML.
 func yaml(v any) (string, error) {
 	data, err := jsontext.Marshal(v)
 	if err != nil {
@@ -113,29 +114,29 @@ func yaml(v any) (string, error) {
 	return yamltext.Flow(data), nil
 }
 
-// Eval is what an eval is made of.
+// Eval holds the contents of an eval.
 type Eval struct {
 	Name     string
-	Skill    string // that is under evaluation; empty for none
+	Skill    string // skill under evaluation; empty if there is none
 	Executor string
-	Model    string // empty for the executor's
+	Model    string // empty for the executor's default
 	Servers  []Server
 }
 
-// Scripted reports whether its tasks have scripts that its executor plays.
+// Scripted reports whether its tasks have scripts, which executor script plays.
 func (e Eval) Scripted() bool { return e.Executor == "script" }
 
-// ReachesOut reports whether a server of it has egress.
+// ReachesOut reports whether one of its servers has egress.
 func (e Eval) ReachesOut() bool {
 	return slices.ContainsFunc(e.Servers, func(s Server) bool { return s.Egress != nil })
 }
 
-// Remote reports whether a server of it runs elsewhere.
+// Remote reports whether one of its servers runs elsewhere.
 func (e Eval) Remote() bool {
 	return slices.ContainsFunc(e.Servers, func(s Server) bool { return jsontext.Member(s.Config, "url") != nil })
 }
 
-// Files returns the eval and its tasks.
+// Files returns the files of the eval and its tasks.
 func (e Eval) Files() ([]File, error) {
 	content, err := fill("eval.yaml", e)
 	files := []File{{"eval.yaml", content}}
@@ -150,14 +151,14 @@ func (e Eval) Files() ([]File, error) {
 			files, err = append(files, File{path.Join("tasks", id+".yaml"), content}), errors.Join(err, fails)
 		}
 	}
-	if len(files) == 1 && len(e.Servers) > 0 && !e.Servers[0].Untried { // no tool of any server may be called
+	if len(files) == 1 && len(e.Servers) > 0 && !e.Servers[0].Untried { // none of the servers' tools may be called
 		content, fails := NewTask("starts", e.Servers[0].Name, "", nil)
 		files, err = append(files, File{"tasks/starts.yaml", content}), errors.Join(err, fails)
 	}
 	return files, err
 }
 
-// File returns the task of an id as a file.
+// File returns the task with an ID as a file.
 func (t Task) File(id, server string) ([]byte, error) {
 	return fill("task.yaml", struct {
 		ID, Server string
@@ -165,20 +166,20 @@ func (t Task) File(id, server string) ([]byte, error) {
 	}{id, server, t})
 }
 
-// Case is what a task is made of that repeats a trial.
+// Case holds the contents of a task that repeats a trial.
 type Case struct {
 	ID, From   string // From names the trial
 	Prompt     string
 	FollowUps  []string
-	ContextDir string           // that the files are in; empty without files
-	Paths      []string         // of the files in the workspace
-	Repos      []map[string]any // as in a task
+	ContextDir string           // directory of the files; empty if there are none
+	Paths      []string         // of the workspace's files
+	Repos      []map[string]any // as in a task file
 	Calls      []Called
 	Scripted   bool   // the agent's script is written too
-	Output     string // what the agent said in the end
+	Output     string // the agent's final output
 }
 
-// Called is a call that the agent made.
+// Called is a call made by the agent.
 type Called struct {
 	evidence.ToolRef
 	Arguments json.RawMessage
@@ -196,8 +197,8 @@ func (c Case) Answered() []Called {
 // Failed returns how many calls failed.
 func (c Case) Failed() int { return len(c.calls(evidence.Outcome.Failed)) }
 
-// Repeatable returns the calls that a script can make again: not those without an answer, which a cassette does
-// not have either.
+// Repeatable returns the calls that a script can repeat. Unanswered calls are not among them, since a
+// cassette has no answer to them either.
 func (c Case) Repeatable() []Called {
 	return c.calls(func(o evidence.Outcome) bool { return !o.Unanswered() })
 }
@@ -211,13 +212,14 @@ func (c Case) calls(keep func(evidence.Outcome) bool) (all []Called) {
 	return all
 }
 
-// Said returns the beginning of what the agent said in the end, for a comment.
+// Said returns the beginning of the agent's final output, for a comment.
 func (c Case) Said() string { return yamltext.Quoted(text.Shorten(c.Output, maxSaidInEnd)) }
 
-// maxSaidInEnd is how much of the output stands in a comment.
+// maxSaidInEnd is the maximum size of the output in a comment, in bytes.
 const maxSaidInEnd = 300
 
-// Values returns the arguments as a grader expects them: one that may be read as a matcher is in one.
+// Values returns the arguments in the form that a grader expects. Values that might be read as matchers are
+// wrapped in the matcher equals.
 func (c Called) Values() map[string]any {
 	values := map[string]any{}
 	for name, value := range jsontext.Members(c.Arguments) {
@@ -231,7 +233,7 @@ func (c Called) Values() map[string]any {
 	return values
 }
 
-// literal returns a value for a script, in which its strings are no templates.
+// literal returns a value for a script, with its strings escaped so that they are not templates.
 func literal(value any) any {
 	return jsontext.Map(value, func(scalar any) any {
 		if text, is := scalar.(string); is {
@@ -247,15 +249,15 @@ func (c Called) Given() any { return literal(jsontext.Decode(c.Arguments)) }
 // Say returns the output for a script.
 func (c Case) Say() any { return literal(c.Output) }
 
-// changeMe matches the mark of a place that is left to be written. Names have no space in it.
+// changeMe matches placeholders for the user to replace. In names, the placeholder has no space.
 var changeMe = regexp.MustCompile(`CHANGE[ _-]ME`)
 
-// Unwritten returns the mark of the first place in a text that is left to be written, as in what
-// [NewTask] and [NewGrader] return, or "" if there is none.
+// Unwritten returns the first placeholder in a text, such as a result of [NewTask] or [NewGrader], or "" if
+// there is none.
 func Unwritten(text []byte) string { return string(changeMe.Find(text)) }
 
-// NewTask returns a task that has to be completed: it calls a tool, or lists those of a server, and
-// its grader asks for what only a person knows.
+// NewTask returns a task for the user to complete. It calls a tool, or lists the tools of a server, and its
+// grader has a placeholder for the expected answer.
 func NewTask(id, server, tool string, arguments json.RawMessage) ([]byte, error) {
 	return fill("newtask.yaml", struct {
 		ID, Server, Tool string
@@ -263,13 +265,13 @@ func NewTask(id, server, tool string, arguments json.RawMessage) ([]byte, error)
 	}{id, server, tool, arguments})
 }
 
-// NewGrader returns the file of a grader of a type that has to be completed, which an eval refers
-// to. It fails for types that need more than a config.
+// NewGrader returns the file of a grader of the given type, for the user to complete and for an eval to refer
+// to. It returns an error for types that need more than a config.
 func NewGrader(kind string) ([]byte, error) {
 	content, err := templates.ReadFile("templates/graders/" + kind + ".yaml")
 	if err != nil {
 		var all []string
-		known, _ := templates.ReadDir("templates/graders") // is embedded
+		known, _ := templates.ReadDir("templates/graders") // cannot fail: the directory is embedded
 		for _, file := range known {
 			all = append(all, strings.TrimSuffix(file.Name(), ".yaml"))
 		}

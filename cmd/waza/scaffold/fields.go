@@ -10,17 +10,17 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// field is a value in a tool's answer with its names: that of the field, and that after the thing it
-// belongs to, as an id in the answer of list_issues is an issue id.
+// field is a value in a tool's answer, with its names: the name of the field, and that name after the name of
+// the thing it belongs to. For example, an id in the answer of list_issues is also an issue id.
 type field struct {
 	names []string
 	value any
 }
 
-// maxFields is how many values of answers are kept to be arguments of later calls.
+// maxFields is the maximum number of values from answers that are kept for arguments of later calls.
 const maxFields = 500
 
-// fieldsOf returns the values in answers that may be arguments of later calls, in their order.
+// fieldsOf returns the values in answers that may be arguments of later calls, in order.
 func fieldsOf(answers []Answer) (all []field) {
 	for _, a := range answers {
 		if a.Kind != Read || a.Outcome != evidence.OutcomeOK {
@@ -45,7 +45,8 @@ func fieldsOf(answers []Answer) (all []field) {
 	return all
 }
 
-// fields adds the strings and numbers in a JSON value that lies under a key, in things of some names.
+// fields appends the strings and numbers in a JSON value to found. key is the value's key, and things are
+// names of the things that it belongs to.
 func fields(value []byte, key string, things []string, found []field) []field {
 	if len(found) >= maxFields {
 		return found
@@ -71,7 +72,7 @@ func fields(value []byte, key string, things []string, found []field) []field {
 	return found
 }
 
-// add adds a value of a name in things of some names. Its name counts in the singular too, for lists of
+// add appends a value with a name that belongs to things. The singular of the name also counts, for lists of
 // names.
 func add(found []field, value any, name string, things ...string) []field {
 	name = plain(name)
@@ -82,7 +83,7 @@ func add(found []field, value any, name string, things ...string) []field {
 			if slices.Contains(naming, name) {
 				names = append(names, thing)
 			}
-			if name == thing || singular(name) == thing { // {"issues": ["a", "b"]} are names or ids
+			if name == thing || singular(name) == thing { // the items of {"issues": ["a", "b"]} are names or IDs
 				names = append(names, thing+"id", thing+"name")
 			}
 		}
@@ -90,14 +91,14 @@ func add(found []field, value any, name string, things ...string) []field {
 	return append(found, field{names, value})
 }
 
-// naming are names of fields that name the thing that they belong to.
+// naming are names of fields that identify the thing that they belong to.
 var naming = []string{"name", "id", "key", "slug"}
 
-// general are names that say nothing without the thing that they belong to.
+// general are names that mean nothing without the thing that they belong to.
 var general = []string{"id", "name", "key", "number", "title", "type", "value", "text", "query", "status", "count", "limit", "page", "date", "description", "content", "message"}
 
-// find returns the first value of earlier answers that is called like an argument of a tool, and has its
-// type; a number as a string only where there is no other.
+// find returns the first value of earlier answers that has the name and the type of an argument of a tool.
+// For a string it returns a number only if there is no string.
 func find(earlier []field, tool, argument, kind string) (found any, ok bool) {
 	argument = plain(argument)
 	wanted := []string{nounOf(tool) + argument}
@@ -125,7 +126,7 @@ func find(earlier []field, tool, argument, kind string) (found any, ok bool) {
 	return found, ok
 }
 
-// nounOf returns what a tool is about: issue for list_issues and getIssue.
+// nounOf returns the subject of a tool: issue for list_issues and getIssue.
 func nounOf(tool string) string {
 	words := words(tool)
 	if len(words) < 2 {
@@ -134,7 +135,7 @@ func nounOf(tool string) string {
 	return singular(strings.Join(words[1:], ""))
 }
 
-// words returns the words of a name, in small letters: list_issues, list-issues and listIssues have two.
+// words returns the words of a name in lower case: list_issues, list-issues and listIssues have two.
 func words(name string) []string {
 	var spaced strings.Builder
 	small := false
@@ -151,7 +152,7 @@ func words(name string) []string {
 	return strings.Fields(spaced.String())
 }
 
-// plain returns a name without what divides its words.
+// plain returns a name in lower case without separators between words.
 func plain(name string) string { return strings.Join(words(name), "") }
 
 // singular returns the singular of an English plural.
@@ -166,15 +167,16 @@ func singular(word string) string {
 	return word
 }
 
-// row is a line of a text with its cells, and their names where the text gives them.
+// row is a line of a text with its cells, and their names if the text has any.
 type row struct{ names, cells []string }
 
-// maxRows is how many lines of a table are looked at.
+// maxRows is the maximum number of lines read of a table.
 const maxRows = 100
 
-// rowsOf returns the lines of a text with their cells: of a table divided by |, tabs, several spaces, ;
-// or commas, whose first line has the names, of a list with names and values, or of plain text, whose
-// lines have one cell without a name.
+// rowsOf returns the lines of a text with their cells. The text may be a table, with names in the first line
+// and cells separated by
+// , tabs, several spaces, semicolons or commas; a list of names and values; or plain text, where each line is
+// one cell without a name.
 func rowsOf(said string) (rows []row) {
 	var lines []string
 	for line := range strings.Lines(said) {

@@ -8,9 +8,9 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Insert adds lines of YAML as the first entry of the list or mapping at a path of an eval, which is
-// added where it is not there, and leaves all else as it is, comments too. It fails where that is
-// written in flow style, with what to add by hand.
+// Insert adds lines of YAML as the first entry of the list or mapping at a path of an eval, which it creates
+// if it is missing. It preserves everything else, including comments. If the list or mapping is in flow
+// style, it returns an error with the lines to add by hand.
 func Insert(file string, data []byte, at strictyaml.Path, entry string) ([]byte, error) {
 	doc, err := strictyaml.Parse(file, data)
 	if err != nil {
@@ -18,7 +18,7 @@ func Insert(file string, data []byte, at strictyaml.Path, entry string) ([]byte,
 	}
 	lines := strings.SplitAfter(strings.TrimRight(string(data), "\n")+"\n", "\n")
 	lines = lines[:len(lines)-1]
-	depth := len(at) // of the keys that are there
+	depth := len(at) // number of keys that exist
 	for depth > 0 && !doc.Has(at[:depth]...) {
 		depth--
 	}

@@ -18,20 +18,20 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Found is something in a directory that an eval can be about.
+// Found is something in a directory for which an eval can be written.
 type Found struct {
-	What    string   // for people
-	Clients string   // a client's file that has the servers; empty for source
-	Command []string // that starts the server, if its source needs one to be named
-	Source  bool     // its source is the directory
+	What    string   // description for the user
+	Clients string   // a client's file with the servers; empty for source
+	Command []string // starts the server; nil if its source needs no command
+	Source  bool     // the directory is the server's source
 }
 
-// clientFiles are where clients keep their servers for a project.
+// clientFiles are the files in which clients keep the servers of a project.
 func clientFiles() []string {
 	return []string{".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"}
 }
 
-// Detect returns what a directory has that an eval can be about, the most likely first.
+// Detect returns what an eval can be written for in a directory, starting with the most likely.
 func Detect(dir fs.FS) (found []Found) {
 	for _, name := range clientFiles() {
 		if isFile(dir, name) {
@@ -55,7 +55,7 @@ func Detect(dir fs.FS) (found []Found) {
 	return found
 }
 
-// CommandOf returns the command that runs a file, or nil if it is no program by its name.
+// CommandOf returns the command that runs a file, or nil if its name is not that of a program.
 func CommandOf(name string) []string {
 	switch path.Ext(name) {
 	case ".js", ".mjs", ".cjs":
@@ -68,7 +68,7 @@ func CommandOf(name string) []string {
 	return nil
 }
 
-// IsProgram reports whether a file is a program by its name.
+// IsProgram reports whether a file's name is that of a program.
 func IsProgram(name string) bool {
 	return CommandOf(name) != nil || path.Ext(name) == ".ts"
 }
@@ -78,12 +78,12 @@ func isFile(dir fs.FS, name string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// IsSource reports whether a command starts a program of a directory: an interpreter with a file
-// of it, or that its build will make, or a file of it.
+// IsSource reports whether a command starts a program in a directory: an interpreter with a file that exists
+// or that the build will create, or the path of a file.
 func IsSource(dir fs.FS, command []string) bool {
 	switch path.Base(command[0]) {
 	case "node", "python", "python3", "go", "bun", "deno", "tsx":
-		if i := slices.Index(command, "-m"); i > 0 && i+1 < len(command) { // a module of Python's
+		if i := slices.Index(command, "-m"); i > 0 && i+1 < len(command) { // a Python module
 			module := strings.ReplaceAll(command[i+1], ".", "/")
 			for _, name := range []string{module, module + ".py", "src/" + module} {
 				if _, err := fs.Stat(dir, name); err == nil {
@@ -104,20 +104,20 @@ func IsSource(dir fs.FS, command []string) bool {
 	return strings.Contains(command[0], "/") && fs.ValidPath(local) && isFile(dir, local)
 }
 
-// isBuilt reports whether a file is in a directory, such as dist, that is not there and that a script of
-// package.json may make.
+// isBuilt reports whether a file is in a missing directory, such as dist, that a script of package.json may
+// create.
 func isBuilt(dir fs.FS, file string) bool {
 	top, _, below := strings.Cut(file, "/")
 	_, err := fs.Stat(dir, top)
 	return below && fs.ValidPath(file) && err != nil && CommandOf(file) != nil && images.Makes(dir)
 }
 
-// Built is what an image is built from: a directory, at a path from the eval, and the path in it of the
-// server's project, which is "." if the directory is the project.
+// Built is the source of an image: the build context, as a path relative to the eval, and the path of the
+// server's project in it, which is "." if the context is the project.
 type Built struct{ Context, Project string }
 
-// OfSource returns a server whose image is built from a project, and the Dockerfile that the project
-// needs; nil where it needs none. The command may be left out where the image has one.
+// OfSource returns a server whose image is built from a project, and the Dockerfile that the project needs;
+// nil if it needs none. command may be empty if the image has a command.
 func OfSource(dir fs.FS, from Built, command []string, env map[string]string) (config json.RawMessage, dockerfile []byte, err error) {
 	server := struct {
 		Build   any               `json:"build"`
@@ -139,7 +139,7 @@ func OfSource(dir fs.FS, from Built, command []string, env map[string]string) (c
 		if dockerfile, err = dockerfileOf(dir, command, manifests); err != nil {
 			return nil, nil, err
 		}
-	case len(command) > 0 && path.Base(command[0]) == "go": // the image starts what is built
+	case len(command) > 0 && path.Base(command[0]) == "go": // the image starts the program that it builds
 		main, args := goProgram(dir, command)
 		server.Args = args
 		build(main)
@@ -153,7 +153,7 @@ func OfSource(dir fs.FS, from Built, command []string, env map[string]string) (c
 	return config, dockerfile, err
 }
 
-// goProgram returns the package in dir that go run starts, and the program's arguments.
+// goProgram returns the package in dir that a go run command starts, and the program's arguments.
 func goProgram(dir fs.FS, command []string) (main string, args []string) {
 	for i, arg := range command {
 		main = path.Clean(arg)
@@ -171,8 +171,8 @@ func goProgram(dir fs.FS, command []string) (main string, args []string) {
 	return ".", nil
 }
 
-// dockerfileOf returns a Dockerfile for a directory whose program a command starts, and that has
-// no manifest, or several.
+// dockerfileOf returns a Dockerfile for a directory with no manifest or several, given the command that
+// starts its program.
 func dockerfileOf(dir fs.FS, command []string, manifests []images.Manifest) ([]byte, error) {
 	if len(command) == 0 {
 		has := "no manifest"
@@ -195,7 +195,7 @@ func dockerfileOf(dir fs.FS, command []string, manifests []images.Manifest) ([]b
 		}
 	}
 	if data, err := fs.ReadFile(dir, manifest); err == nil && language == "python" && bytes.Contains(data, []byte("tool.uv")) {
-		manifest = "uv" // which follows settings that pip does not know
+		manifest = "uv" // uv follows settings that pip does not know
 	}
 	if language == "go" {
 		i := slices.IndexFunc(command, func(arg string) bool {
@@ -214,15 +214,15 @@ func dockerfileOf(dir fs.FS, command []string, manifests []images.Manifest) ([]b
 	}{language, file, manifest, command})
 }
 
-// WorkflowPath is where GitHub finds the workflow in a repository.
+// WorkflowPath is the path of the workflow in a GitHub repository.
 const WorkflowPath = ".github/workflows/waza.yml"
 
 // Workflow is a GitHub workflow that runs an eval on pull requests.
 type Workflow struct {
-	Eval    string // path in the repository
-	Branch  string // whose pushes it runs on too
-	Release string // of waza, such as v0.1.0
-	Commit  string // of the release; empty if it is not known
+	Eval    string // path of the eval in the repository
+	Branch  string // the workflow also runs on pushes to it
+	Release string // release of waza, such as v0.1.0
+	Commit  string // commit of the release; empty if it is unknown
 }
 
 // File returns the workflow's file.
@@ -231,8 +231,8 @@ func (w Workflow) File() ([]byte, error) { return fill("workflow.yml", w) }
 //go:embed templates
 var templates embed.FS
 
-// workflowWord quotes a word for a shell in a workflow. GitHub replaces expressions before a shell sees
-// their quotes, so none is left: the shell reads $”{{ as what it was.
+// workflowWord quotes a word for a shell in a workflow. GitHub expands expressions even within quotes, so
+// each "${{" is split by an empty quoted string, which the shell removes again.
 func workflowWord(s string) (string, error) {
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return "", fmt.Errorf("a workflow cannot name %s, which has control characters", text.Inert(s))

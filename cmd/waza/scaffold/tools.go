@@ -21,39 +21,40 @@ type Kind string
 
 // Kinds of tasks, in their order.
 const (
-	Read  Kind = "read"  // of a tool that changes nothing
-	Write Kind = "write" // of a tool that may change something
-	Error Kind = "error" // of a call that a tool has to refuse
+	Read  Kind = "read"  // a call of a tool that changes nothing
+	Write Kind = "write" // a call of a tool that may change something
+	Error Kind = "error" // a call that the tool must refuse
 )
 
-// Try is a call that is made while a server is inspected, to learn what a task can assert.
+// Try is a call made during the inspection of a server, to learn what a task can assert.
 type Try struct {
 	Kind      Kind
 	Tool      string
 	Arguments json.RawMessage
-	Guesses   int    // how many of the arguments were made up
-	Does      string // what the tool says that it does; empty if it cannot stand in a prompt
-	Anew      bool   // it is made in a new container, which has nothing of other calls
+	Guesses   int    // number of made-up arguments
+	Does      string // the tool's description of what it does; empty if it is not safe in a prompt
+	Anew      bool   // made in a new container, without effects of other calls
 }
 
-// maxTries is how many tools of each kind are called.
+// maxTries is the maximum number of tools of each kind that are called.
 const maxTries = 24
 
-// maxRounds is how often a tool that reads is called with other arguments, which earlier answers gave.
+// maxRounds is the maximum number of times that a read-only tool is called with new arguments from earlier
+// answers.
 const maxRounds = 3
 
-// madeUp stands for arguments that cannot be made up, in calls that a person has to complete.
+// madeUp is the placeholder for arguments that cannot be made up, in calls that the user has to complete.
 const madeUp = "CHANGE ME"
 
-// toolName matches names of tools that can stand in prompts, scripts and names of files.
+// toolName matches names of tools that are safe in prompts, scripts and file names.
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
-// Tries returns the next calls that are worth trying on a server that lists a catalog, given what came
-// of earlier ones; none at the end. At first the tools that read are called, and once more where the
-// answers give them other arguments, as an id in a list; then those that write, each in a container of its own,
-// and calls that have to be refused. Of a server whose calls may reach something outside, only tools that say that they only read
-// are called, and none with arguments that it has to refuse. With the name of a tool, only that one is
-// called besides tools that read.
+// Tries returns the next calls to try on a server with the given catalog, given the answers to earlier ones.
+// It returns nil at the end. First it calls read-only tools, and again if answers provide new arguments, such
+// as an ID in a list. Then it calls tools that write, each in a new container, and makes calls that must be
+// refused. If calls may reach something outside, because reachesOut is true, it calls only tools that declare
+// themselves read-only, and makes no calls to be refused. If only is not empty, it calls that tool and
+// read-only tools.
 func Tries(c catalog.Catalog, only string, reachesOut bool, made []Answer) []Try {
 	var reads, writes, errors []Try
 	earlier := fieldsOf(made)
@@ -101,7 +102,7 @@ func Tries(c catalog.Catalog, only string, reachesOut bool, made []Answer) []Try
 	})
 	switch {
 	case len(reads) > 0:
-		return slices.Concat(reads, reads) // twice, to see what stays
+		return slices.Concat(reads, reads) // each twice, to see which parts of the answer stay the same
 	case slices.ContainsFunc(made, func(a Answer) bool { return a.Kind != Read }):
 		return nil
 	}
@@ -109,7 +110,7 @@ func Tries(c catalog.Catalog, only string, reachesOut bool, made []Answer) []Try
 	for _, try := range first(writes) {
 		anew := try
 		anew.Anew = true
-		all = append(all, anew, try) // twice, too
+		all = append(all, anew, try) // each twice, too
 	}
 	return append(all, first(errors)...)
 }
@@ -122,8 +123,8 @@ func rank(is bool) int {
 	return 0
 }
 
-// does returns the first sentence of what a tool says that it does, as a request; only its name where the
-// description has a passage that a person should review first.
+// does returns the first sentence of a tool's description, as an imperative. It returns only the tool's name
+// if the description contains a passage that a person should review.
 func does(tool catalog.Entry) string {
 	said := strings.TrimSpace(jsontext.Text(tool.Member("description")))
 	said, _, _ = strings.Cut(said, "\n")
@@ -136,20 +137,20 @@ func does(tool catalog.Entry) string {
 		said = strings.Join(words(tool.Key), " ")
 	}
 	verb, rest, _ := strings.Cut(said, " ")
-	if strings.HasSuffix(verb, "s") { // Finds a part: find a part
+	if strings.HasSuffix(verb, "s") { // "Finds a part" becomes "find a part"
 		verb = singular(verb)
 	}
 	said = strings.TrimSpace(verb + " " + rest)
 	return strings.ToUpper(said[:1]) + said[1:]
 }
 
-// sentenceEnd matches the end of a sentence, but not that of e.g.
+// sentenceEnd matches the end of a sentence, but not of "e.g.".
 var sentenceEnd = regexp.MustCompile(`[a-z0-9)"'][.!?]( [A-Z]|$)`)
 
-// maxDoes is how long what a tool does may be in a prompt.
+// maxDoes is the maximum length of a tool's description in a prompt.
 const maxDoes = 160
 
-// readsByName reports whether a tool is called like one that only reads, where it says nothing.
+// readsByName reports whether the name of a tool without a hint suggests that it only reads.
 func readsByName(tool string) bool {
 	lower := strings.ToLower(tool)
 	return slices.ContainsFunc([]string{"get", "list", "read", "search", "find", "fetch", "query", "show", "describe", "lookup", "look", "echo", "count", "check", "add_numbers", "calculate", "convert"}, func(verb string) bool {
@@ -157,7 +158,7 @@ func readsByName(tool string) bool {
 	})
 }
 
-// Omitted returns why there can be no task for a tool of a server, or "" if there can.
+// Omitted returns the reason why there can be no task for a tool of a server, or "" if there can be one.
 func Omitted(tool catalog.Entry, reachesOut bool) string {
 	switch {
 	case !toolName.MatchString(tool.Key):
@@ -168,17 +169,17 @@ func Omitted(tool catalog.Entry, reachesOut bool) string {
 	return ""
 }
 
-// Task is what a task is made of: a call whose outcome was seen.
+// Task holds the contents of a task: a call whose outcome was observed.
 type Task struct {
 	Try
 	Outcome evidence.Outcome
-	Excerpt string // of the answer's text, for an agent to tell; empty where nothing in it is sure to be right
-	Repeats string // of the answer's text, where an agent knows it without the tool: a call after the agent's has it again
-	Unsure  string // why a person has to complete the task; empty if it is complete
-	Then    *Task  // after a call that is refused, one of the same tool that is answered; nil for other kinds
+	Excerpt string // part of the answer that the agent should report; empty if no part is certain
+	Repeats string // part of the answer that an agent could know without the tool; the task checks it with another call
+	Unsure  string // why the user has to complete the task; empty if it is complete
+	Then    *Task  // a call of the same tool that is answered, after one that is refused; nil for other kinds
 }
 
-// Contains returns what the answer has to contain.
+// Contains returns the texts that the agent's output must contain.
 func (t Task) Contains() []string {
 	all := []string{}
 	for ; t.Unsure == ""; t = *t.Then {
@@ -192,25 +193,25 @@ func (t Task) Contains() []string {
 	return append(all, madeUp+": what a right answer holds")
 }
 
-// Answer is what came of a try.
+// Answer is the result of a try.
 type Answer struct {
 	Try
 	Outcome evidence.Outcome
-	Raw     json.RawMessage // a result or an error, as the server wrote it
+	Raw     json.RawMessage // the result or error, as the server wrote it
 }
 
-// Choose returns the tasks that answers are good for: one for each tool, and one for a call that was
-// refused. None is passed by a tool that answers something else, fails, or is gone: where no answer is
-// sure to be right, a person has to complete the task, of which there is one of each kind at most, and a
-// refusal, which a broken tool may give too, goes with a call that is answered.
+// Choose returns the tasks that answers allow: one for each tool, and one for a refused call. A tool that
+// gives another answer, fails, or is missing passes none of them. If no answer is certain, the user has to
+// complete the task; at most one task of each kind is incomplete. A refusal, which a broken tool may give
+// too, is combined with a call that is answered.
 func Choose(answers []Answer) (tasks []Task) {
 	var sure []Task
 	for _, kind := range []Kind{Read, Write} {
-		best := map[string]Task{} // by tool
+		best := map[string]Task{} // keyed by tool
 		var tools []string
 		for i, a := range answers {
 			before := func(b Answer) bool { return b.Kind == kind && b.isOf(a) }
-			if a.Kind != kind || slices.ContainsFunc(answers[:i], before) { // it is compared with the first
+			if a.Kind != kind || slices.ContainsFunc(answers[:i], before) { // repeated calls are compared with the first one
 				continue
 			}
 			task := a.task(answers[i+1:])
@@ -246,7 +247,7 @@ func Choose(answers []Answer) (tasks []Task) {
 	return tasks
 }
 
-// ChooseFor returns the task that answers of one tool are good for.
+// ChooseFor returns the task that the answers of one tool allow.
 func ChooseFor(tool string, answers []Answer) (Task, bool) {
 	answers = slices.DeleteFunc(slices.Clone(answers), func(a Answer) bool { return a.Tool != tool || a.Kind == Error })
 	tasks := Choose(answers)
@@ -256,10 +257,10 @@ func ChooseFor(tool string, answers []Answer) (Task, bool) {
 	return tasks[0], true
 }
 
-// maxTasks is how many tasks there are for tools of a kind.
+// maxTasks is the maximum number of tasks for tools of a kind.
 const maxTasks = 12
 
-// task returns the task for a call that has to be answered.
+// task returns the task for a call that must be answered.
 func (a Answer) task(later []Answer) Task {
 	t := Task{Try: a.Try, Outcome: a.Outcome}
 	switch {
@@ -281,14 +282,13 @@ func (a Answer) task(later []Answer) Task {
 	return t
 }
 
-// readOnly matches what a server says that writes outside of what its container lets it write to.
+// readOnly matches the error of a server that writes to a place that is read-only in its container.
 var readOnly = regexp.MustCompile(`(?i)read-only file ?system`)
 
-// maxSaid is how much of an answer stands in a comment.
+// maxSaid is the maximum size of an answer in a comment, in bytes.
 const maxSaid = 100
 
-// doubt returns how much of a task a person has to complete, as a rank; next to nothing where arguments
-// were made up.
+// doubt ranks a task by how much of it the user has to complete. Made-up arguments count least.
 func (t Task) doubt() int {
 	switch {
 	case t.Unsure == "":
@@ -301,7 +301,7 @@ func (t Task) doubt() int {
 	return 4
 }
 
-// Prompt returns what an agent is asked: what the tool says that it does, and what it is given.
+// Prompt returns the agent's prompt: what the tool does, and with which arguments.
 func (t Task) Prompt() string {
 	switch {
 	case t.Then != nil:
@@ -312,7 +312,7 @@ func (t Task) Prompt() string {
 	return t.Does + ". Say what the answer is."
 }
 
-// given lists arguments.
+// given lists arguments for a sentence.
 func given(arguments json.RawMessage) string {
 	var all []string
 	for name, value := range jsontext.Members(arguments) {
@@ -321,8 +321,8 @@ func given(arguments json.RawMessage) string {
 	return strings.Join(all, ", ")
 }
 
-// excerpt returns a piece of the answer that is sure to stay: one that a later answer to the
-// same call has too.
+// excerpt returns a part of the answer that is likely to stay the same: a later answer to the same call, if
+// there is one, has it too.
 func (a Answer) excerpt(later []Answer) string {
 	said := answerText(a.Raw)
 	other, again := a.again(later)
@@ -331,17 +331,17 @@ func (a Answer) excerpt(later []Answer) string {
 	}
 	found := excerpt(said, other, strings.Join([]string{string(a.Arguments), a.Tool, a.Does}, " "), a.Kind != Error)
 	if a.Kind == Error {
-		found, _, _ = strings.Cut(found, ": ") // what follows tells of the arguments, or of a library
+		found, _, _ = strings.Cut(found, ": ") // the rest may depend on the arguments or on a library
 	}
 	return found
 }
 
-// isOf reports whether a is an answer to the same call as another.
+// isOf reports whether a and b answer the same call.
 func (a Answer) isOf(b Answer) bool {
 	return a.Tool == b.Tool && string(a.Arguments) == string(b.Arguments)
 }
 
-// again returns the text of a later answer to the same call.
+// again returns the text of a later answer to the same call. It returns false if there is none.
 func (a Answer) again(later []Answer) (said string, ok bool) {
 	at := slices.IndexFunc(later, func(b Answer) bool {
 		return b.isOf(a) && b.Outcome == a.Outcome
@@ -352,17 +352,17 @@ func (a Answer) again(later []Answer) (said string, ok bool) {
 	return answerText(later[at].Raw), true
 }
 
-// member matches a member of a JSON object with a short value.
+// member matches a member of a JSON object that has a short value.
 var member = regexp.MustCompile(`"[\w. -]{1,40}"\s*:\s*("[^"\\{}]{1,40}"|-?\d[\d.]*|true)`)
 
-// negative matches what is said where nothing was found or done.
+// negative matches texts that say that nothing was found or done.
 var negative = regexp.MustCompile(`(?i)\b(no|not|none|nothing|never|null|undefined|unknown|missing|invalid|cannot|can't|could|empty|errors?|fail(ed|ure|s)?|exception)\b`)
 
-// affirmative matches what a tool says that has done what it was asked.
+// affirmative matches the answer of a tool that has done what it was asked to do.
 var affirmative = regexp.MustCompile(`(?i)^"?(ok|okay|done|success(ful|fully)?|true)\b`)
 
-// repeats returns a piece of the answer's text, word for word, that a later answer to the same call has too: a line, or
-// a member of a JSON object.
+// repeats returns a part of the answer's text that a later answer to the same call has too: a line, or a
+// member of a JSON object. It returns "" if there is none.
 func (a Answer) repeats(later []Answer) string {
 	said := answerText(a.Raw)
 	other, again := a.again(later)
@@ -402,21 +402,21 @@ const (
 	maxExcerpt = 60
 )
 
-// changing matches what may be another the next time: times, counts of milliseconds, ids.
+// changing matches texts that may change from call to call: times, durations, IDs.
 var changing = regexp.MustCompile(`\d{4}-\d\d|\d\d:\d\d|\d{5,}|` + randomID + `|\d+(\.\d+)? ?m?s\b`)
 
-// random matches ids that a server makes up when it starts.
+// random matches IDs that a server generates at random.
 var random = regexp.MustCompile(randomID)
 
 const randomID = `[0-9a-f]{8}-[0-9a-f]{4}|\b[0-9a-f]{12,}\b`
 
-// rpcCode matches the codes of JSON-RPC's own errors, which stay.
+// rpcCode matches the codes of JSON-RPC's own errors, which do not change.
 var rpcCode = regexp.MustCompile(`-32[0-9]{3}\b`)
 
-// emptyWord matches words that a tool answers too when it has found nothing.
+// emptyWord matches words that also occur in answers of tools that found nothing.
 var emptyWord = regexp.MustCompile(`^(an?|any|are|available|could|count|data|did|does?|done|empty|entry|entries|errors?|exists?|fail(ed|ure)?|false|files?|for|found|has|have|in|is|it|items?|length|list|match(es|ed|ing)?|na|nil|no|none|not|nothing|null|of|ok(ay)?|query|records?|results?|rows?|search|status|success(ful|fully)?|that|the|there|to|total|true|undefined|unknown|was|were|with|your|zero|0+)$`)
 
-// tells reports whether a line has a word that is neither empty nor known before the call.
+// tells reports whether a line has a word that is not empty and not in known.
 func tells(line, known string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(line), func(r rune) bool { return !isWordy(r) }) {
 		if !emptyWord.MatchString(word) && !strings.Contains(known, word) {
@@ -426,9 +426,9 @@ func tells(line, known string) bool {
 	return false
 }
 
-// excerpt returns a piece of a line that both texts have and that is likely to stay; empty where
-// there is none. What is known before the call says nothing: an agent knows it without the tool. For
-// answers that have to tell something, telling gives no line that tells nothing.
+// excerpt returns a part of a line that both texts have and that is unlikely to change, or "" if there is
+// none. It ignores parts that are in known, since an agent knows them without the tool. If telling is set, it
+// also ignores lines without informative words.
 func excerpt(said, again, known string, telling bool) string {
 	known = strings.ToLower(known)
 	for _, line := range pieces(said) {
@@ -448,8 +448,8 @@ func excerpt(said, again, known string, telling bool) string {
 	return ""
 }
 
-// pieces returns what an agent would tell of an answer: the values of JSON, the cells of a table, the
-// values of a list with names, or the lines of a text.
+// pieces returns the parts of an answer that an agent would report: the values of JSON, the cells of a table,
+// the values of a list of names and values, or the lines of a text.
 func pieces(said string) (all []string) {
 	if data := []byte(said); jsontext.Valid(data) {
 		return leaves(data, nil)
@@ -460,10 +460,10 @@ func pieces(said string) (all []string) {
 	return all
 }
 
-// maxLeaves is how many values of an answer are looked at.
+// maxLeaves is the maximum number of values read of an answer.
 const maxLeaves = 100
 
-// leaves returns the strings and numbers in a JSON value, each on one line.
+// leaves appends the strings and numbers in a JSON value to found, each as one line.
 func leaves(value []byte, found []string) []string {
 	if len(found) >= maxLeaves {
 		return found
@@ -485,7 +485,7 @@ func leaves(value []byte, found []string) []string {
 	return found
 }
 
-// isWordy reports whether a character says something, unlike brackets.
+// isWordy reports whether r is an ASCII letter or digit.
 func isWordy(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
