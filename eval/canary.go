@@ -25,8 +25,7 @@ type Canary struct {
 	MayReach []string `json:"may_reach,omitempty" jsonschema:"servers and outside hosts that it may be sent to, in addition to the servers it is planted in"`
 }
 
-// Plant is a place of a canary: a file of the workspace, or a file or variable of a
-// server.
+// Plant is a place where a canary is planted: a file of the workspace, or a file or variable of a server.
 type Plant struct {
 	Server  string `json:"server,omitempty" jsonschema:"server that it is planted in; default the workspace"`
 	File    string `json:"file,omitempty" jsonschema:"path in the workspace, or absolute path in the server's container"`
@@ -50,7 +49,7 @@ var (
 	hostPattern   = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
 )
 
-// canaries checks config.canaries as far as no tasks are needed.
+// canaries makes the checks of config.canaries that do not depend on tasks.
 func (c checker) canaries(all map[string]*Canary) {
 	base := strictyaml.Path{"config", "canaries"}
 	if len(all) > secret.MaxCanaries {
@@ -125,8 +124,8 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 	taken[key] = name
 }
 
-// planted checks canaries against the servers that the eval or a task declares. In a task
-// without the server nothing is planted.
+// planted checks canaries against the servers that the eval or a task declares. Nothing is planted in tasks
+// without the server.
 func (c checker) planted(servers []string, tasks []ResolvedTask) {
 	declared := slices.Compact(slices.Sorted(slices.Values(servers)))
 	for _, name := range slices.Sorted(maps.Keys(c.eval.Config.Canaries)) {
@@ -155,7 +154,7 @@ func (c checker) planted(servers []string, tasks []ResolvedTask) {
 	}
 }
 
-// room checks that a canary takes the place of nothing that the server has.
+// room checks that a canary does not replace a file or variable of the server.
 func (c checker) room(name string, p Plant, server mcpconfig.Server, task string, at strictyaml.Path) {
 	switch {
 	case server.URL != "":
@@ -176,8 +175,7 @@ func suggest(word string, known []string) string {
 	return strictyaml.Suggest(word, known)
 }
 
-// plantedFiles returns the files of the workspace that hold canaries: the canary's name by
-// path.
+// plantedFiles maps the paths of workspace files with canaries to the canaries' names.
 func (c Config) plantedFiles() map[string]string {
 	files := map[string]string{}
 	for name, canary := range c.Canaries {

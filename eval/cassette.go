@@ -13,28 +13,29 @@ import (
 	"github.com/waza-isolate/waza/sandbox/cmdmock"
 )
 
-// Playing is what a run plays from a cassette.
+// Playing selects what a run plays from a cassette.
 type Playing struct {
 	Cassette string          `json:"cassette,omitempty"` // directory; empty for config.cassette
-	Play     []cassette.Kind `json:"play,omitempty"`     // the only kinds of sides that are played; empty for all that it has
-	OnMiss   string          `json:"on_miss,omitempty"`  // [MissLive] asks real servers what has no answer; else a miss ends the trial
+	Play     []cassette.Kind `json:"play,omitempty"`     // kinds of sides that are played; empty for all kinds in the cassette
+	OnMiss   string          `json:"on_miss,omitempty"`  // with [MissLive], the real server answers requests that the cassette cannot; otherwise such a request ends the trial
 }
 
 // PlayNone in [Playing] plays nothing, not even from the eval's cassette.
 const PlayNone cassette.Kind = "none"
 
-// Playable returns what a command line can choose to play. A judge is a model.
+// Playable returns the values that a command line can choose to play. Judges are not among them, since they
+// are models.
 func Playable() []cassette.Kind {
 	return []cassette.Kind{cassette.Servers, cassette.Models, cassette.Commands, PlayNone}
 }
 
-// What happens at a miss.
+// What happens if the cassette has no answer.
 const (
-	MissFail = "fail" // it ends the trial
+	MissFail = "fail" // the trial ends
 	MissLive = "live" // the real server is asked
 )
 
-// readCassette reads the cassette of the eval, or that of the options.
+// readCassette reads the cassette of the options or, failing that, of the eval.
 func readCassette(doc *strictyaml.Document, e *Eval, p Playing) {
 	at, dir := strictyaml.Path{"config", "cassette"}, p.Cassette
 	if dir == "" && e.Config.Cassette != "" {
@@ -75,11 +76,11 @@ func readCassette(doc *strictyaml.Document, e *Eval, p Playing) {
 	}
 }
 
-// played reports whether the eval's servers are played from its cassette alone.
+// played reports whether all requests to the eval's servers are answered from its cassette.
 func (s servers) played() bool { return s.eval.Plays(cassette.Servers) && !s.eval.MissLive }
 
-// playedCommands returns the commands of a task with those of the cassette, which replace mocks of
-// the same name.
+// playedCommands returns the commands of a task together with those of the cassette, which replace mocks with
+// the same names.
 func playedCommands(e *Eval, task string, all []CommandMock) ([]CommandMock, error) {
 	if !e.Plays(cassette.Commands) {
 		return all, nil

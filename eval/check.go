@@ -23,8 +23,8 @@ import (
 // checker checks the rules of an eval that the tags of its types cannot express.
 type checker struct{ *loader }
 
-// config checks what needs no tasks. config is the eval's config without the changes of an
-// adapter.
+// config makes the checks that do not depend on tasks. config is the eval's config before an adapter changes
+// it.
 func (c checker) config(config Config) {
 	c.hooks()
 	c.llm(config)
@@ -41,8 +41,8 @@ func (c checker) config(config Config) {
 	}
 }
 
-// newerThanKnown returns why unknown keys of upstream's mappings are ignored: the eval names a version of
-// their format that may have more of them. It is empty for other evals.
+// newerThanKnown returns the reason why unknown keys of upstream's mappings are ignored: the eval names a
+// newer version of their format, which may have more keys. It returns "" for other evals.
 func newerThanKnown(doc *strictyaml.Document) string {
 	var version string
 	if at := "schemaVersion"; doc.Has(at) {
@@ -65,7 +65,7 @@ func (c checker) schemaVersion() {
 	}
 }
 
-// GroupByModel is what results can be grouped by.
+// GroupByModel is the value of group_by.
 const GroupByModel = "model"
 
 // effort rejects a reasoning effort that the agent does not support.
@@ -132,7 +132,7 @@ func (c checker) adapt(config Config) {
 	c.eval.Adapter = a
 }
 
-// aloneIn refuses keys that the adapter sets.
+// aloneIn rejects keys that the adapter sets.
 func (c checker) aloneIn(a Agent) {
 	for _, key := range strictyaml.Given(a) {
 		if key != "adapter" {
@@ -142,8 +142,8 @@ func (c checker) aloneIn(a Agent) {
 	}
 }
 
-// bringsImage reports whether the agent's adapter has an image. A broken adapter counts, since
-// it is reported already.
+// bringsImage reports whether the agent's adapter has an image. It also returns true for a broken adapter,
+// since that is reported elsewhere.
 func (c checker) bringsImage(a *Agent) bool {
 	if a == nil || a.Adapter == "" {
 		return false
@@ -154,7 +154,7 @@ func (c checker) bringsImage(a *Agent) bool {
 
 func (c checker) agent(a Agent, at strictyaml.Path) {
 	if a.Adapter != "" {
-		return // adapt reports what cannot be combined with it
+		return // adapt reports keys that cannot be combined with it
 	}
 	if a.Command == "" {
 		c.doc.Problemf(at.With("command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
@@ -227,7 +227,7 @@ func (c checker) programsOf(skills foundSkills) {
 	}
 }
 
-// tasks checks the resolved tasks. servers are those that the eval or a task declares.
+// tasks checks the resolved tasks. servers are the servers that the eval or a task declares.
 func (c checker) tasks(tasks []ResolvedTask, servers []string) {
 	c.measures(tasks)
 	c.planted(servers, tasks)
@@ -237,8 +237,8 @@ func (c checker) tasks(tasks []ResolvedTask, servers []string) {
 	}
 }
 
-// requiredSkills checks that every task has the skills that the eval requires, and that the
-// skills which it disables exist.
+// requiredSkills checks that every task has the skills that the eval requires, and that the skills which it
+// disables exist.
 func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
 	if len(tasks) == 0 {
 		return
@@ -284,7 +284,7 @@ func suggestSkill(known map[string]bool, name string) string {
 	return "; " + strictyaml.Suggest(name, slices.Collect(maps.Keys(known)))
 }
 
-// found rejects an eval if its skill does not exist, since the agent would run without it.
+// found reports an error if the eval's skill does not exist, since the agent would run without it.
 func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 	name, at := c.eval.Skill, strictyaml.Path{"skill"}
 	if name == "" || len(tasks) == 0 || skills.has(name) {

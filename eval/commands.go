@@ -24,11 +24,11 @@ type CommandMock struct {
 	Responses   []CommandResponse `json:"responses" jsonschema:"responses; the first that matches is used"`
 	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often the program must be called; any other number fails the trial"`
 
-	side   *cassette.Side // an entry for each response
+	side   *cassette.Side // with an entry for each response
 	played bool
 }
 
-// IsPlayed reports whether the command is of a cassette, and not of command_mocks.
+// IsPlayed reports whether the command comes from a cassette, not from command_mocks.
 func (c *CommandMock) IsPlayed() bool { return c.played }
 
 // CommandResponse is the answer to invocations that meet all of its conditions.
@@ -58,15 +58,15 @@ type CommandOutput struct {
 	Stderr   string          `json:"stderr,omitempty" jsonschema:"output on stderr"`
 	ExitCode int             `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"exit code; default 0"`
 
-	text []byte // the content of Fixture, or what is written of Stdout
+	text []byte // the content of Fixture, or the text that Stdout stands for
 }
 
-// Play returns a player of the command, which is asked with [InvocationMembers] and whose values are
-// of type [cmdmock.Answer]. Its entries are the responses.
+// Play returns a player of the command. Its requests are the result of [InvocationMembers], its values are of
+// type [cmdmock.Answer], and its entries are the responses.
 func (c *CommandMock) Play() *cassette.Player { return c.side.Play() }
 
-// InvocationMembers returns an invocation as the request for a player. workspace is the path of the
-// workspace in the container.
+// InvocationMembers returns an invocation as a request to a player. workspace is the path of the workspace in
+// the container.
 func InvocationMembers(in cmdmock.Invocation, workspace string) map[string]any {
 	args, env := make([]any, len(in.Args)), make(map[string]any, len(in.Env))
 	for i, arg := range in.Args {
@@ -98,7 +98,7 @@ func commandMocks(doc *strictyaml.Document, e *Eval, mocks []CommandMock) {
 	}
 }
 
-// commandResponse checks paths of a response, and reads its outputs.
+// commandResponse checks the paths of a response and reads its outputs.
 func commandResponse(doc *strictyaml.Document, e *Eval, r *CommandResponse, at strictyaml.Path) {
 	checkInside(doc, at.With("workdir"), r.Workdir, "a directory in the workspace")
 	r.read(doc, e, at)
@@ -127,13 +127,13 @@ func (o *CommandOutput) read(doc *strictyaml.Document, e *Eval, at strictyaml.Pa
 	}
 }
 
-// answer returns an output as an answer.
+// answer returns an output as an answer of a cassette.
 func (o *CommandOutput) answer(delay int) (cassette.Answer, error) {
 	value, err := jsontext.Marshal(cmdmock.NewAnswer(o.text, o.Stderr, o.ExitCode))
 	return cassette.Answer{Value: value, DelayMS: delay}, err
 }
 
-// isCommandName reports whether a program that is played can have a name.
+// isCommandName reports whether name is valid for a program that is played.
 func isCommandName(name string) bool { return commandName.MatchString(name) && name != "waza" }
 
 var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -161,7 +161,7 @@ func (c *CommandMock) compile() error {
 	return c.side.Compile()
 }
 
-// entry returns a response as an entry.
+// entry returns a response as an entry of a cassette.
 func (r *CommandResponse) entry() (cassette.Entry, error) {
 	var errs []error
 	if (r.Args == nil) == (r.ArgsRegex == nil) {

@@ -22,12 +22,10 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Compatibility with evals of upstream waza: programs that upstream runs on the host get an
-// image and their files, older and shorter keys are converted, and keys without effect have
-// a warning.
+// This file provides compatibility with evals of upstream waza: programs that upstream runs on the host get
+// an image and their files, older and shorter keys are converted, and keys without effect cause a warning.
 
-// translate puts older names of keys in the place of the usual ones, and warns of keys that
-// have no effect here.
+// translate replaces older names of keys by the current ones, and warns about keys that have no effect here.
 func translate(doc *strictyaml.Document, e *Eval) {
 	c := &e.Config
 	if doc.Has("config", "workers") && doc.Has("config", "max_workers") {
@@ -45,10 +43,9 @@ func translate(doc *strictyaml.Document, e *Eval) {
 // toolPrograms returns the commands of host servers that the tools image can run.
 func toolPrograms() []string { return []string{"node", "python", "python3", "bash", "sh"} }
 
-// giveTools sets the tools image where the eval sets none. With isolation.image: tools,
-// these are the agent and the servers. In any case, they are servers that upstream starts
-// on the host with a common interpreter, together with the files in their directory next to
-// the eval.
+// giveTools sets the tools image where the eval sets no image. With isolation.image: tools, it does so for
+// the agent and the servers. In any case it does so for servers that upstream starts on the host with a
+// common interpreter; these also get the files in their directory next to the eval.
 func giveTools(doc *strictyaml.Document, e *Eval) {
 	iso := &e.Config.Isolation
 	if e.Local {
@@ -56,7 +53,7 @@ func giveTools(doc *strictyaml.Document, e *Eval) {
 	}
 	if iso.Image == "tools" {
 		iso.ServerImage = cmp.Or(iso.ServerImage, images.Tools)
-		if _, builtin := adapter.Builtin(e.Config.Executor); !builtin { // which has its own
+		if _, builtin := adapter.Builtin(e.Config.Executor); !builtin { // a built-in adapter has its own image
 			iso.Agent.Image = cmp.Or(iso.Agent.Image, images.Tools)
 		}
 	}
@@ -71,8 +68,8 @@ func giveTools(doc *strictyaml.Document, e *Eval) {
 	}
 }
 
-// giveHooksTools gives hooks the tools image if the agent's would be waza's own, which has no
-// shell. It warns of programs that hooks call and an agent's image lacks.
+// giveHooksTools gives hooks the tools image if the agent would otherwise run in waza's own image, which has
+// no shell. It warns about programs that hooks call and the agent's image lacks.
 func giveHooksTools(doc *strictyaml.Document, e *Eval) {
 	iso := &e.Config.Isolation
 	hooks := slices.DeleteFunc(e.Hooks.all(), func(h placedHook) bool { return h.Host })
@@ -81,7 +78,7 @@ func giveHooksTools(doc *strictyaml.Document, e *Eval) {
 	}
 	own, builtin := adapter.Builtin(e.Config.Executor)
 	if !builtin {
-		if e.Config.Executor != evidence.ExecutorCommand { // which has none of its own
+		if e.Config.Executor != evidence.ExecutorCommand { // other executors have no image of their own
 			iso.Agent.Image = images.Tools
 		}
 		return
@@ -93,11 +90,11 @@ func giveHooksTools(doc *strictyaml.Document, e *Eval) {
 	}
 }
 
-// lackedPrograms finds the call of a usual program that images of agents' packages lack.
+// lackedPrograms matches the call of a common program that the images of agents' packages lack.
 var lackedPrograms = regexp.MustCompile(`(?:^|[;&|(\n])\s*(git|python3?|curl|jq|make|rg)(?:\s|$)`)
 
-// bringServer copies the files in a server's working directory, or those named in its
-// arguments, into its container. They are in dir, next to the eval.
+// bringServer adds to a server's container the files in its working directory, or those named in its
+// arguments. They are in dir, next to the eval.
 func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server) {
 	home := path.Join("/srv", name)
 	brought := map[string]string{}
@@ -133,8 +130,8 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 	}
 }
 
-// moveIntoConfig moves keys that upstream puts next to a prompt grader's config into the config,
-// and warns about those without effect.
+// moveIntoConfig moves keys that upstream puts next to a prompt grader's config into the config, and warns
+// about those that have no effect.
 func (g *graders) moveIntoConfig(one Grader, at strictyaml.Path) Grader {
 	rubric := "prompt"
 	if grading.IsRubric(one.Rubric) {
@@ -185,8 +182,8 @@ func (g *graders) withAssertions(one Grader, at strictyaml.Path) Grader {
 	return one
 }
 
-// bring adds files named in a program's arguments to its files. Upstream runs scripts next
-// to the eval in the directory where waza was started.
+// bring adds files that a program's arguments name to the program's files. Upstream runs scripts next to the
+// eval in the directory where waza was started.
 func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 	words := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'`;|&()<>$=", r) }
 	for _, arg := range append([]string{program.Command}, program.Args...) {
@@ -211,7 +208,7 @@ func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 	}
 }
 
-// Names of the graders for the key expected. Those that begin with _ are upstream's.
+// Names of the graders that the key expected adds. Names that begin with _ are upstream's.
 const (
 	expectedContains    = "_output_contains"
 	expectedNotContains = "_output_not_contains"
@@ -255,7 +252,7 @@ func (g *graders) expected(e Expected) {
 			g.short(Grader{Name: one.name, Type: one.kind}, one.config, at)
 		}
 	}
-	if len(e.ToolCalls) > 2 { // not {}
+	if len(e.ToolCalls) > 2 { // an empty mapping is {}
 		one := Grader{Name: expectedToolCalls, Type: "tool_calls", Config: e.ToolCalls}
 		at := append(at, "tool_calls")
 		config := new(grading.ToolCallsConfig)
@@ -269,14 +266,14 @@ func (g *graders) expected(e Expected) {
 	}
 }
 
-// outcomes returns the tools in expected.outcomes. task_completed holds for every trial
-// that passes. As in upstream waza, nothing checks other types.
+// outcomes returns the tools in expected.outcomes. task_completed needs no grader, since every trial that
+// passes fulfils it. As in upstream waza, other types are not checked.
 func (g *graders) outcomes(all []Outcome) (tools []string) {
 	for i, one := range all {
 		at := strictyaml.Path{"expected", "outcomes", i}
 		var tool string
 		switch {
-		case one.Type == "" || one.Type == "task_completed": // the first is reported as missing
+		case one.Type == "" || one.Type == "task_completed": // a missing type is reported elsewhere
 		case one.Type != "tool_called":
 			g.doc.Warnf(at, "%s: nothing checks an outcome of type %q, here or in waza; a grader can", at, one.Type)
 		case one.ToolName != "":

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// NoFaults as [Options.Faults] leaves out all faults, as for a baseline.
+// NoFaults, as the value of [Options.Faults], disables all faults, for example for a baseline.
 const NoFaults = "none"
 
 // faultsFile is a file that [Options.Faults] names.
@@ -19,14 +19,14 @@ type faultsFile struct {
 	Faults []cassette.Fault `json:"faults" jsonschema:"faults of all tasks"`
 }
 
-// faults are those of the eval's tasks.
+// faults is a list of faults with its place in a file.
 type faults struct {
-	doc *strictyaml.Document // where they are written
+	doc *strictyaml.Document // the file with the faults
 	at  strictyaml.Path
 	all []cassette.Fault
 }
 
-// readFaults returns the faults of tasks that have none of their own.
+// readFaults returns the faults for tasks that declare none.
 func readFaults(l *loader) faults {
 	of := faults{l.doc, strictyaml.Path{"config", "faults"}, l.eval.Config.Faults}
 	if name := l.opts.Faults; name != "" && name != NoFaults {
@@ -43,8 +43,8 @@ func readFaults(l *loader) faults {
 	return of
 }
 
-// check reports what is wrong with faults, and compiles them. servers are all that they may name, and
-// declared has those that are not mocks.
+// check reports errors in faults, and compiles them. servers are the servers that they may name; declared
+// holds those that are not mocks.
 func (f faults) check(e *Eval, servers []string, declared map[string]mcpconfig.Server) {
 	providers := slices.Sorted(maps.Keys(e.Config.Models))
 	if len(providers) == 0 {
@@ -75,7 +75,8 @@ func (f faults) check(e *Eval, servers []string, declared map[string]mcpconfig.S
 	}
 }
 
-// faultsOf returns the faults of a task with an id: its own, or else those of the eval, and those of the cassette.
+// faultsOf returns the faults of the task with an id: its own or, failing that, the eval's, followed by those
+// of the cassette.
 func faultsOf(r resolver, id string) []cassette.Fault {
 	of, at := r.loader.faults, strictyaml.Path{"faults"}
 	own := faults{r.doc, at, r.task.Faults}
@@ -92,7 +93,7 @@ func faultsOf(r resolver, id string) []cassette.Fault {
 			continue
 		}
 		for _, name := range r.eval.Cassette.Names(kind) {
-			if side, err := r.eval.Cassette.Side(kind, id, name); err == nil && side != nil { // otherwise the plan fails
+			if side, err := r.eval.Cassette.Side(kind, id, name); err == nil && side != nil { // an error is reported by the plan
 				all = append(all, side.Faults(kind, name)...)
 			}
 		}
@@ -100,7 +101,7 @@ func faultsOf(r resolver, id string) []cassette.Fault {
 	return all
 }
 
-// checkSideFaults returns an error if a side of a cassette has faults that are not for its kind.
+// checkSideFaults returns an error if a side of a cassette has faults that its kind does not support.
 func checkSideFaults(c *cassette.Cassette) error {
 	for _, kind := range cassette.Kinds() {
 		for name, side := range c.Sides[kind] {

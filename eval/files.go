@@ -21,18 +21,18 @@ import (
 // Limits of files next to an eval.
 const (
 	maxFileBytes      = 64 << 20
-	MaxWorkspaceBytes = 256 << 20 // of a task
-	maxPromptFile     = 1 << 20   // of prompts and of instructions
+	MaxWorkspaceBytes = 256 << 20 // for all files of a task
+	maxPromptFile     = 1 << 20   // for a prompt or instructions
 	maxGraderFile     = 1 << 20   // file in a grader's config; each trial's evidence has a copy
-	maxFiles          = 10_000    // of a task, of a directory
+	maxFiles          = 10_000    // for a task, or a directory
 )
 
 // WorkspaceFile is a file of the workspace before the agent starts.
 type WorkspaceFile struct {
-	Path    string  // in the workspace: clean, relative, with slashes
-	Content []byte  // if the task file contains it
-	Source  *Source // else
-	Added   []byte  // behind either
+	Path    string  // path in the workspace: clean, relative, with slashes
+	Content []byte  // set if the task file contains the content
+	Source  *Source // set otherwise
+	Added   []byte  // appended to either of them
 }
 
 // Open reads the file's content.
@@ -50,7 +50,7 @@ func (f WorkspaceFile) Open() (io.ReadCloser, error) {
 	}{io.MultiReader(source, bytes.NewReader(f.Added)), source}, nil
 }
 
-// Size is the number of bytes the file had when the task was resolved.
+// Size returns the size in bytes that the file had when the task was resolved.
 func (f WorkspaceFile) Size() int64 {
 	if f.Source == nil {
 		return int64(len(f.Content) + len(f.Added))
@@ -58,7 +58,7 @@ func (f WorkspaceFile) Size() int64 {
 	return f.Source.Size + int64(len(f.Added))
 }
 
-// Executable reports whether the file may be run.
+// Executable reports whether the file is executable.
 func (f WorkspaceFile) Executable() bool { return f.Source != nil && f.Source.Executable }
 
 // Source is a regular file below a directory.
@@ -68,10 +68,10 @@ type Source struct {
 	Executable bool
 }
 
-// Open opens the file. A link that leads out of the directory is not followed.
+// Open opens the file. It does not follow links that lead out of the directory.
 func (s Source) Open() (io.ReadCloser, error) { return files.OpenIn(s.Dir, s.Path) }
 
-// read reads the whole file, up to a maximum size. Errors complete the file's name.
+// read reads the whole file, up to a maximum size. The file's name is the subject of its errors.
 func (s Source) read(most int64) ([]byte, error) {
 	file, err := s.Open()
 	if err != nil {
@@ -96,8 +96,8 @@ func (s Source) readText(most int64) ([]byte, error) {
 	return files.Text(content)
 }
 
-// Sources finds files next to the eval, including those in directories. Keys are absolute
-// paths in a container. A file that is listed itself replaces one from a directory.
+// Sources finds files next to the eval, including files in directories. Keys are absolute paths in a
+// container. A file that is listed by itself takes precedence over one from a listed directory.
 func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	files := make(map[string]Source, len(wanted))
 	var errs []error
@@ -114,13 +114,12 @@ func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	return files, errors.Join(errs...)
 }
 
-// roots are the directories that paths in an eval may be relative to: the eval's own, and the
-// one that waza was started in.
+// roots are the directories that paths in an eval may be relative to: the eval's own and, if there is one,
+// the directory that waza was started in.
 type roots []string
 
-// find returns the regular file at path in the first of the directories that has one. In
-// directories other than the eval's own, hidden files do not count, except those of agents and
-// of GitHub.
+// find returns the regular file at path in the first directory that has one. In directories other than the
+// eval's own it ignores hidden files, except those of agents and of GitHub.
 func (r roots) find(path string) (Source, error) {
 	var first error
 	for i, dir := range r {
@@ -138,8 +137,8 @@ func (r roots) find(path string) (Source, error) {
 	return Source{}, first
 }
 
-// findAll returns the regular file at path under an empty key, or those of the directory there
-// by their slash-separated paths in it, without those of git.
+// findAll returns the regular file at path, under an empty key. If path is a directory, it returns its files,
+// without git's, under their slash-separated paths in the directory.
 func (r roots) findAll(path string) (map[string]Source, error) {
 	source, err := r.find(path)
 	if !errors.Is(err, errNotRegular) {
@@ -175,7 +174,7 @@ var (
 	errNotRegular = files.ErrNotRegular
 )
 
-// inside finds the file of a slash-separated path that does not lead out.
+// inside finds a file by its slash-separated path, which must not lead out of the directory.
 func (r roots) inside(name string) (Source, error) {
 	if !files.IsInside(name) {
 		return Source{}, errOutside
@@ -183,7 +182,8 @@ func (r roots) inside(name string) (Source, error) {
 	return r.find(filepath.FromSlash(name))
 }
 
-// read reads a file up to a maximum size. Its slash-separated path must be local.
+// read reads a file, up to a maximum size. Its path is slash-separated, and must not lead out of the
+// directory.
 func (r roots) read(name string, most int64) ([]byte, error) {
 	source, err := r.inside(name)
 	if err != nil {
@@ -219,7 +219,7 @@ func local(dir, path string) (Source, error) {
 	return Source{Dir: dir, Path: path, Size: info.Size(), Executable: info.Mode()&0o111 != 0}, nil
 }
 
-// show names dir in a message.
+// show returns dir for a message.
 func show(dir string) string {
 	if dir == "." {
 		return "this directory"
@@ -241,8 +241,8 @@ func readBelow(dir, name string) ([]byte, error) {
 	return source.readText(maxPromptFile)
 }
 
-// filesBelow lists the files below a directory by their slash-separated paths in it, without
-// those that skip reports.
+// filesBelow lists the files below a directory by their slash-separated paths in it. It omits those for which
+// skip returns true.
 func filesBelow(dir string, skip func(at string, entry fs.DirEntry) bool) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
@@ -263,15 +263,15 @@ func filesBelow(dir string, skip func(at string, entry fs.DirEntry) bool) ([]str
 	return names, err
 }
 
-// same reports whether two paths are one directory.
+// same reports whether two paths lead to the same directory.
 func same(a, b string) bool {
 	left, errLeft := os.Stat(a)
 	right, errRight := os.Stat(b)
 	return errLeft == nil && errRight == nil && os.SameFile(left, right)
 }
 
-// checkInside checks that a value, if not empty, is a local path. what describes the value
-// at the position at.
+// checkInside checks that a value, if not empty, is a path that does not lead out of the eval's directory.
+// what describes the value, which is at the position at.
 func checkInside(doc *strictyaml.Document, at strictyaml.Path, value, what string) {
 	if value != "" && !files.IsInside(value) {
 		doc.Problemf(at, "%s must be %s, relative, with / and without ..", at, what)

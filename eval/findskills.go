@@ -10,17 +10,17 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Bounds of the search for a skill by its name.
+// Limits on the search for a skill by its name.
 const (
 	maxSearchDepth   = 6
 	maxSearchEntries = 20_000
 )
 
-// foundSkills are the skills of an eval.
+// foundSkills holds the skills of an eval.
 type foundSkills struct {
-	own    []Skill  // of directories that the eval names
-	found  []Skill  // of others; first the one that the eval is about
-	looked []string // where skills were looked for
+	own    []Skill  // in directories that the eval names
+	found  []Skill  // in other directories; the skill that the eval is about comes first
+	looked []string // places where skills were looked for
 }
 
 func (s foundSkills) all() []Skill { return slices.Concat(s.own, s.found) }
@@ -41,16 +41,15 @@ func (s foundSkills) names() map[string]bool {
 // skillFinder looks for the skill that an eval is about.
 type skillFinder struct {
 	foundSkills
-	doc  *strictyaml.Document // of the eval
+	doc  *strictyaml.Document // the eval
 	eval *Eval
-	name string // of the skill
+	name string // name of the skill
 }
 
-// findSkills reads the skills in the directories of the eval, and finds the skill under
-// test as upstream waza does, together with the skills next to it: in paths.skills of the
-// project if the eval has no directories, and in the directory where waza was started. Then
-// it looks only for that skill: around the eval, where agents look in a repository, and by
-// its name below the directory where waza was started.
+// findSkills reads the skills in the directories of the eval. It finds the skill under test as upstream waza
+// does, together with the skills next to it: in paths.skills of the project if the eval has no directories,
+// and in the directory where waza was started. Then it looks for that skill alone: around the eval, where
+// agents look in a repository, and by its name below the directory where waza was started.
 func findSkills(doc *strictyaml.Document, e *Eval, project *Project) foundSkills {
 	dirs := e.Config.SkillDirectories
 	f := &skillFinder{doc: doc, eval: e, name: e.Skill}
@@ -86,8 +85,8 @@ func findSkills(doc *strictyaml.Document, e *Eval, project *Project) foundSkills
 // agentDirectories are the directories of a repository in which agents look for skills.
 func agentDirectories() []string { return []string{".github", ".claude", ".agents", ".copilot"} }
 
-// around returns the directories that may be the skill: those around the eval that it may
-// read, and those of the project in which agents look.
+// around returns directories that may be the skill: the readable ones around the eval, and those of the
+// project in which agents look.
 func (f *skillFinder) around(project string) (places []string) {
 	if at, err := filepath.Abs(f.eval.Dir()); err == nil {
 		for range maxSearchDepth {
@@ -107,7 +106,7 @@ func (f *skillFinder) around(project string) (places []string) {
 // lookIn adds the skills in a directory, and the directory itself if it is the skill.
 func (f *skillFinder) lookIn(dir string) {
 	f.look(dir)
-	inner, _ := skillsBelow(dir) // of a directory that cannot be read, none
+	inner, _ := skillsBelow(dir) // no entries if the directory cannot be read
 	for _, dir := range inner {
 		f.take(dir)
 	}
@@ -123,7 +122,7 @@ func (f *skillFinder) look(dir string) {
 	}
 }
 
-// nameIn returns the name that the skill in dir gives itself, or "" if it cannot be read.
+// nameIn returns the name in the SKILL.md in dir, or "" if it cannot be read.
 func nameIn(dir string) string {
 	content, err := readSkillFile(dir)
 	if err != nil {
@@ -136,7 +135,7 @@ func nameIn(dir string) string {
 	return s.Name
 }
 
-// take adds the skill in a directory, unless there is one of its name. A skill that cannot be
+// take adds the skill in a directory, unless a skill with its name is there already. A skill that cannot be
 // read is skipped with a warning.
 func (f *skillFinder) take(dir string) {
 	dir = FromHere(dir)
@@ -155,13 +154,13 @@ func (f *skillFinder) take(dir string) {
 	}
 }
 
-// at reports whether a skill is the directory in which waza was started, or directly in it.
+// at reports whether a skill is the directory in which waza was started, or directly below it.
 func (s Skill) at(start string) bool {
 	return start != "" && (same(s.dir, start) || same(filepath.Dir(s.dir), start))
 }
 
-// search looks for the skill below a directory. If there are several, it takes the one
-// whose path has most in common with the eval's.
+// search looks for the skill below a directory. Of several, it takes the one whose path has the most elements
+// in common with the eval's.
 func (f *skillFinder) search(start string) {
 	var best string
 	entries, nearest := 0, -1

@@ -18,7 +18,7 @@ import (
 type graders struct {
 	doc     *strictyaml.Document
 	eval    *Eval
-	update  bool              // snapshots are written by the run
+	update  bool              // the run writes snapshots
 	seen    map[string]string // owner by name, for messages
 	specs   []evidence.GraderSpec
 	servers []serverName
@@ -35,10 +35,10 @@ type serverName struct {
 	at           strictyaml.Path
 }
 
-// checkServers checks that the servers which graders name are declared by the eval or a task.
-// One that a task removes counts, since a grader of the whole eval may be about it.
+// checkServers checks that servers named by graders are declared by the eval or a task. A server that the
+// task removes counts as declared, since a grader of the whole eval may name it.
 func (g *graders) checkServers(declared []string) {
-	declared = slices.Compact(slices.Sorted(slices.Values(declared))) // a task's may be the eval's
+	declared = slices.Compact(slices.Sorted(slices.Values(declared))) // a server of the task may also be in the eval
 	for _, s := range g.servers {
 		if !slices.Contains(declared, s.name) && !hidesServers(g.eval) {
 			g.doc.Problemf(s.at, "grader %q names %s", s.grader, notDeclared(s.name, declared))
@@ -46,10 +46,10 @@ func (g *graders) checkServers(declared []string) {
 	}
 }
 
-// hidesServers reports whether the eval has servers where they cannot be read, which is reported.
+// hidesServers reports whether the eval's servers cannot be read, which is reported elsewhere.
 func hidesServers(e *Eval) bool { return e.doc.Reported("config", "mcp_servers") }
 
-// notDeclared ends the message about something that names a server which is not declared.
+// notDeclared completes a message about the name of a server that is not declared.
 func notDeclared(name string, declared []string) string {
 	hint := "no server is"
 	if len(declared) > 0 {
@@ -58,8 +58,7 @@ func notDeclared(name string, declared []string) string {
 	return fmt.Sprintf("the MCP server %q, which is not declared; %s", name, hint)
 }
 
-// add checks and adds the graders of the list at base. owner ends the message about a name
-// that is taken.
+// add checks and adds the graders of the list at base. owner completes the message about a duplicate name.
 func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
 		at := base.With(i)
@@ -71,8 +70,8 @@ func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	}
 }
 
-// nameless returns the default name of a grader, from its type and its position in the list
-// at base: text-2, task-text-2 in a task, and attack-text-2 in an attack.
+// nameless returns the default name of a grader, derived from its type and its position in the list at base:
+// text-2, task-text-2 in a task, and attack-text-2 in an attack.
 func nameless(kind, owner string, base strictyaml.Path, i int) string {
 	name := fmt.Sprintf("%s-%d", kind, i+1)
 	switch {
@@ -84,8 +83,7 @@ func nameless(kind, owner string, base strictyaml.Path, i int) string {
 	return name
 }
 
-// spec adds a checked grader with the files that its config names. Its name is at the path
-// named.
+// spec adds a checked grader with the files that its config names. named is the path of its name.
 func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files map[string][]byte) {
 	if whose, taken := g.seen[one.Name]; taken && one.Name != "" {
 		g.doc.Problemf(named, "grader name %q is already taken%s; choose another", one.Name, whose)
@@ -104,7 +102,7 @@ func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files ma
 	}
 }
 
-// from returns the file that a grader is written in.
+// from returns the file that contains a grader.
 func (g *graders) from(one Grader) string {
 	if source, err := g.eval.roots().inside(one.Ref); one.Ref != "" && err == nil {
 		return filepath.Join(source.Dir, source.Path)
@@ -123,7 +121,7 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 	at = at.With("config")
 	fits := g.doc.DecodeAt(config, at...)
 	if g.doc.Has(at...) {
-		g.doc.DecodeAt(&one.Config, at...) // as it was understood
+		g.doc.DecodeAt(&one.Config, at...) // as decoded
 	}
 	if program, ok := config.(*grading.ProgramConfig); ok && fits {
 		g.bring(program, one)
@@ -152,8 +150,8 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 	return nil
 }
 
-// wrong reports what is wrong with the config at a path: each line at the value that it begins
-// with, if there is one.
+// wrong reports errors in the config at a path. Each line is reported at the value with whose key it begins,
+// if there is one.
 func (g *graders) wrong(at strictyaml.Path, err error) {
 	var rest []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -183,12 +181,12 @@ func (g *graders) checkPlanted(grader string, names []string, at strictyaml.Path
 }
 
 func (g *graders) unknown(name string, at strictyaml.Path) {
-	if name != "" { // else reported as missing
+	if name != "" { // an empty name is reported as missing
 		g.doc.Problemf(at, "unknown grader type %q; %s", name, strictyaml.Suggest(name, grading.Types()))
 	}
 }
 
-// files reads the files that the config at a path of the document names.
+// files reads the files named by the config at a path of the document.
 func (g *graders) files(config grading.Filed, at strictyaml.Path) map[string][]byte {
 	files := map[string][]byte{}
 	read := func(name string) ([]byte, error) { return g.eval.roots().read(name, maxGraderFile) }

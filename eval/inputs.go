@@ -33,8 +33,8 @@ func (r resolver) readInputs() (instructions []string) {
 	return instructions
 }
 
-// contextDir returns the directory of the task's fixtures: its own, in the eval's directory or
-// in the one that waza was started in, or else the eval's.
+// contextDir returns the directory of the task's fixtures: its own, which is in the eval's directory or in
+// the directory that waza was started in, or else the eval's.
 func (r resolver) contextDir() string {
 	dir, at := r.task.ContextDir, strictyaml.Path{"context_dir"}
 	switch {
@@ -52,8 +52,8 @@ func (r resolver) contextDir() string {
 	return cmp.Or(r.opts.ContextDir, filepath.Join(r.eval.Dir(), "fixtures"))
 }
 
-// statIn returns the info of a slash-separated path below a directory. A link that leads out
-// is not followed.
+// statIn returns the info of a file below a directory, by its slash-separated path. It does not follow links
+// that lead out of the directory.
 func statIn(dir, name string) (fs.FileInfo, error) {
 	root, err := files.Root(dir)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r resolver) instructions(name string, doc *strictyaml.Document, at stricty
 	return strings.TrimSpace(string(content))
 }
 
-// fill fills the templates in the prompts of an eval that has inputs.
+// fill expands the templates in the prompts of an eval with inputs.
 func (r resolver) fill() {
 	vars := r.task.vars
 	if vars == nil {

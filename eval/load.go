@@ -17,13 +17,13 @@ type Options struct {
 	// ContextDir contains the fixtures. The default is the directory fixtures next to the
 	// eval.
 	ContextDir string
-	// Overlay is merged over config.mcp_servers of the eval, before the servers of tasks. A
-	// server in it replaces the whole server of the eval rather than single fields, since a
-	// client's file is a complete definition. It may be nil.
+	// Overlay is merged over config.mcp_servers of the eval, before the servers of tasks. A server in it
+	// replaces the eval's whole server, not single fields, since a client's file is a complete definition. It
+	// may be nil.
 	Overlay *mcpconfig.ClientFile
-	// Egress is hosts that servers may reach too, as [Eval.Allow] takes them.
+	// Egress lists additional hosts that servers may reach, in the form that [Eval.Allow] takes.
 	Egress []string
-	// Executor, Model and JudgeModel take the place of the eval's; empty leaves them.
+	// Executor, Model and JudgeModel replace the eval's settings unless they are empty.
 	Executor, Model, JudgeModel string
 	// CheckScript checks the script at a path of a task's document, and reports mistakes to the
 	// document. If it is nil, scripts are not checked.
@@ -36,23 +36,22 @@ type Options struct {
 	Start string
 	// NoSkills disables the search for the skill under test.
 	NoSkills bool
-	// UpdateSnapshots takes snapshots of diff graders that are not there as empty, and
-	// refuses those that [Eval.WriteSnapshot] would not write.
+	// UpdateSnapshots treats missing snapshots of diff graders as empty, and rejects those that
+	// [Eval.WriteSnapshot] would not write.
 	UpdateSnapshots bool
-	// Faults is a file with faults for all tasks, in place of the eval's and theirs, or [NoFaults].
+	// Faults is a file with faults that replace those of the eval and of all tasks, or [NoFaults].
 	Faults string
-	// Local reads the eval to run it on processes of this machine: what cannot be
-	// without containers is refused.
+	// Local reads the eval for running it as processes of this machine. Settings that need containers are
+	// rejected.
 	Local bool
-	// AsWritten has the eval choose whether it is read so, in place of Local; see [choose].
+	// AsWritten makes the eval determine Local; see [choose].
 	AsWritten bool
 	Playing
 }
 
-// Load reads the eval at path with its task files, and resolves its enabled tasks in the
-// order of the globs. All errors in the files are returned together as [strictyaml.Errors],
-// each of class [strictyaml.ErrInvalid] or [strictyaml.ErrNotSupported]. With them the eval, if it
-// is not nil, has only its warnings.
+// Load reads the eval at path with its task files, and resolves its enabled tasks in the order of the globs.
+// It returns all errors in the files together as [strictyaml.Errors], each of class [strictyaml.ErrInvalid]
+// or [strictyaml.ErrNotSupported]. If there are errors, the eval may be nil, and only its warnings are valid.
 func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	e, tasks, err := load(path, opts)
 	if e == nil || e.Contained == "" {
@@ -66,7 +65,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	return e, tasks, err
 }
 
-// load reads an eval once, for processes of this machine if nothing chooses.
+// load reads an eval once; if nothing determines otherwise, for running as processes of this machine.
 func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	e := &Eval{Path: path}
 	e.start, e.context = startOf(opts.Start, e.Dir()), opts.ContextDir
@@ -103,7 +102,7 @@ func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if err := e.Allow(opts.Egress); err != nil {
 		l.fail(err)
 	}
-	config := e.Config // without what an adapter changes
+	config := e.Config // config before an adapter changes it
 	check := checker{l}
 	check.executor(config)
 	l.skills = findSkills(l.doc, e, project)
@@ -160,9 +159,9 @@ func complete(doc *strictyaml.Document, e *Eval, d ProjectDefaults, executor str
 	c.Workers = cmp.Or(c.Workers, d.Workers)
 }
 
-// choose sets whether the eval is read for processes of this machine: as the options say, or else
-// config.isolate, or else defaults.isolate of the project. If none does it is, and the first thing
-// that needs a container sets e.Contained, with which [Load] reads it again.
+// choose sets whether the eval is read for running as processes of this machine. The options determine that
+// or, failing them, config.isolate, or defaults.isolate of the project. If none does, it is read for
+// processes; the first setting that needs a container sets e.Contained, and [Load] then reads the eval again.
 func choose(e *Eval, opts Options, project *Project) {
 	e.Local = opts.Local
 	if !opts.AsWritten {
@@ -172,10 +171,10 @@ func choose(e *Eval, opts Options, project *Project) {
 	e.Local, e.undecided = written == nil || !*written, written == nil
 }
 
-// override replaces settings of the file by those of the options, and returns the executor
-// that the eval is written for.
+// override replaces settings of the file with those of the options. It returns the executor that the eval was
+// written for.
 func override(c *Config, opts Options) (written string) {
-	written = cmp.Or(c.Executor, opts.Executor) // an eval without one is written for any
+	written = cmp.Or(c.Executor, opts.Executor) // an eval without an executor is written for any
 	c.Executor = cmp.Or(opts.Executor, c.Executor)
 	c.JudgeModel = cmp.Or(opts.JudgeModel, c.JudgeModel)
 	c.Model = cmp.Or(opts.Model, c.Model)

@@ -15,14 +15,14 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// MCPMock is an MCP server that answers from a table, in place of a real one.
+// MCPMock is an MCP server that answers from a table instead of a real server.
 type MCPMock struct {
 	Name     string                `json:"name" jsonschema:"name of the server; a server of config.mcp_servers with the same name is not started"`
 	Fixtures string                `json:"fixtures,omitempty" jsonschema:"directory of JSON files, relative to the eval; each file defines one tool, named by its name key or by the file, or several by name under tools"`
 	Tools    map[string]*mock.Tool `json:"tools,omitempty" jsonschema:"tools by name"`
 }
 
-// mockFixture is a JSON file of a mock's fixtures: a tool, or several.
+// mockFixture is a JSON file in a mock's directory of fixtures: a tool, or several.
 type mockFixture struct {
 	Name        string                `json:"name,omitempty"`
 	Description string                `json:"description,omitempty"`
@@ -31,7 +31,7 @@ type mockFixture struct {
 	Tools       map[string]*mock.Tool `json:"tools,omitempty"`
 }
 
-// readMocks reads the eval's mock servers. Each takes the place of a server of its name.
+// readMocks reads the eval's mock servers. Each replaces the server with the same name.
 func readMocks(doc *strictyaml.Document, e *Eval) {
 	for i, declared := range e.MCPMocks {
 		at := strictyaml.Path{"mcp_mocks", i}

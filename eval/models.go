@@ -28,8 +28,9 @@ const (
 // ModelKinds returns all kinds.
 func ModelKinds() []string { return []string{KindOpenAI, KindAnthropic, KindGoogle, KindAzure} }
 
-// kinds are the providers of each kind: base URL, if it is the same for everybody; base URL of
-// OpenAI's chat completions, if it has them; usual variable of the key.
+// kinds holds the defaults of each kind of provider: the base URL, if it is the same for all customers; the
+// base URL of OpenAI's chat completions, if the provider has them; and the usual environment variable of the
+// key.
 var kinds = map[string]struct{ base, chat, key string }{
 	KindOpenAI:    {"https://api.openai.com/v1", "https://api.openai.com/v1", "OPENAI_API_KEY"},
 	KindAnthropic: {"https://api.anthropic.com", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"},
@@ -37,8 +38,8 @@ var kinds = map[string]struct{ base, chat, key string }{
 	KindAzure:     {"", "", "AZURE_OPENAI_API_KEY"},
 }
 
-// ModelDefaults returns the base URL of a kind's own provider, empty if everybody has one of
-// their own, and the usual variable of its key.
+// ModelDefaults returns the base URL of a kind's own provider, or "" if each customer has another, and the
+// usual variable of its key.
 func ModelDefaults(kind string) (baseURL, keyEnv string) {
 	k, known := kinds[kind]
 	if !known { // reported already
@@ -65,8 +66,8 @@ func KindOfModel(model string) string {
 	return ""
 }
 
-// Completed returns m with its defaults. name is its key in the eval. The usual key is only
-// sent to the kind's own provider, and to Azure, where every address is a customer's.
+// Completed returns m with defaults. name is its key in the eval. The default key is sent only to the kind's
+// own provider and to Azure, where each customer has another address.
 func (m Model) Completed(name string) Model {
 	if m.Script != "" {
 		m.Kind = KindOpenAI
@@ -86,8 +87,8 @@ func (m Model) Completed(name string) Model {
 	return m
 }
 
-// Endpoint parses the base URL, which must use https, or http to an address of this machine
-// or its network. Errors complete the name of the key with the URL.
+// Endpoint parses the base URL, which must use https, or http to an address of this machine or its network.
+// The key of the URL is the subject of its errors.
 func (m Model) Endpoint() (*url.URL, error) {
 	return evidence.ReadBaseURL(m.BaseURL, IsNearby, "on the runner's network",
 		"localhost, private addresses, and names without a dot or that end in .localhost, .local, .home.arpa or .internal")
@@ -102,11 +103,11 @@ func IsNearby(host string) bool {
 	return mcpconfig.IsNearbyName(host)
 }
 
-// errNoProvider is returned for a model without a provider.
+// errNoProvider is the error for a model that no provider has.
 var errNoProvider = errors.New("no provider of config.models has it")
 
-// ProviderOf returns the provider of a model, PROVIDER/MODEL or MODEL, and the model's name
-// there. If there is one provider, it has every model, named or not.
+// ProviderOf returns the provider of a model written as PROVIDER/MODEL or MODEL, and the name of the model
+// there. A single provider has all models, with or without its name.
 func ProviderOf(model string, providers []string) (provider, name string, err error) {
 	if prefix, rest, ok := strings.Cut(model, "/"); ok && slices.Contains(providers, prefix) {
 		return prefix, rest, nil
@@ -177,8 +178,7 @@ func (c checker) prices(m Model, at strictyaml.Path) {
 	}
 }
 
-// scripted checks that a script is the only key apart from prices, since no provider is
-// used.
+// scripted checks that there are no keys other than script and prices, since no provider is used.
 func (c checker) scripted(m Model, at strictyaml.Path) {
 	for _, key := range strictyaml.Given(m) {
 		if path := at.With(key); key != "script" && key != "prices" {

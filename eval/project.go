@@ -8,11 +8,11 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// projectFile is the name of a project's defaults, as waza knows them.
+// projectFile is the file with a project's defaults.
 const projectFile = ".waza.yaml"
 
-// Project is a .waza.yaml: the defaults of evals next to and below it. Keys of other
-// commands of upstream waza are ignored.
+// Project is a .waza.yaml: the defaults of evals next to and below it. It ignores the keys of upstream waza's
+// other commands.
 type Project struct {
 	_ struct{} `unknown:"warn"`
 
@@ -24,7 +24,7 @@ type Project struct {
 	Path string `json:"-"` // empty if there is no file
 }
 
-// ProjectPaths are where things of a project are, relative to it.
+// ProjectPaths holds paths of a project's directories, relative to the project.
 type ProjectPaths struct {
 	_ struct{} `unknown:"warn"`
 
@@ -32,7 +32,7 @@ type ProjectPaths struct {
 	Evals  string `json:"evals,omitempty"`
 }
 
-// ProjectFiles are what files of a project are called.
+// ProjectFiles holds names of a project's files.
 type ProjectFiles struct {
 	_ struct{} `unknown:"warn"`
 
@@ -61,9 +61,8 @@ func (p *Project) EvalsDir() string { return cmp.Or(p.Paths.Evals, "evals") }
 // EvalFile returns the file name of its evals.
 func (p *Project) EvalFile() string { return cmp.Or(p.Files.EvalFile, "eval.yaml") }
 
-// FindProject reads the .waza.yaml in start or the nearest parent directory, up to the root
-// of a git repository and not in a home directory. If there is none, it returns the
-// defaults for start.
+// FindProject reads the .waza.yaml in start or the nearest parent directory that has one, up to the root of a
+// git repository, but not in a home directory. If there is none, it returns the defaults for start.
 func FindProject(start string) (*Project, error) {
 	dir, err := filepath.Abs(start)
 	if err != nil {
@@ -81,8 +80,8 @@ func FindProject(start string) (*Project, error) {
 	return &Project{Dir: dir}, nil
 }
 
-// ProjectOf returns the project at start, by default the current directory, or that of an eval's
-// directory if start has no .waza.yaml.
+// ProjectOf returns the project at start, which defaults to the current directory. If start has no
+// .waza.yaml, it returns the project of the eval's directory.
 func ProjectOf(start, evalDir string) (*Project, error) {
 	project, err := FindProject(cmp.Or(start, "."))
 	if err != nil || project.Path != "" {
@@ -122,15 +121,15 @@ func readProject(dir, path string) (*Project, error) {
 	return p, doc.Err()
 }
 
-// isWorkplace reports whether a directory can be a project: not a home directory or the root,
-// which hold everything. Relative paths of an eval are looked for only there.
+// isWorkplace reports whether a directory can be a project. Home directories and the root cannot, since they
+// contain everything. Relative paths of an eval are looked up only in such directories.
 func isWorkplace(dir string) bool {
 	home, _ := os.UserHomeDir()
 	return dir != filepath.Dir(dir) && dir != home
 }
 
-// startOf returns start if an eval's directory is below it, and else "": as in waza, paths of
-// an eval may be relative to where waza was started.
+// startOf returns start if the eval's directory is below it, and otherwise "". As in upstream waza, paths of
+// an eval may be relative to the directory in which waza was started.
 func startOf(start, evalDir string) string {
 	start = cmp.Or(start, ".")
 	from, errStart := filepath.Abs(start)
@@ -141,13 +140,13 @@ func startOf(start, evalDir string) string {
 	return start
 }
 
-// isWithin reports whether a directory is dir or below it, both absolute.
+// isWithin reports whether path is dir or below it. Both must be absolute.
 func isWithin(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// FromHere returns path relative to the current directory if it is below that.
+// FromHere returns path relative to the current directory, if it is below that.
 func FromHere(path string) string {
 	here, err := filepath.Abs(".")
 	abs, errPath := filepath.Abs(path)

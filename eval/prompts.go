@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// promptValues are what templates in prompts name. As in upstream waza, Iteration and Attempt
+// promptValues are the values that templates in prompts can name. As in upstream waza, Iteration and Attempt
 // are always 0.
 type promptValues struct {
 	Vars               map[string]string
@@ -23,24 +23,24 @@ type promptValues struct {
 }
 
 var (
-	// action is an action of a template, or other text in double braces.
+	// action matches an action of a template, or other text in double braces.
 	action = regexp.MustCompile(`(?s)\{\{-?\s*(.*?)\s*-?\}\}`)
-	// named finds a name of promptValues, or one in its place, in an action.
+	// named matches a name, such as one of promptValues, in an action.
 	named = regexp.MustCompile(`(^|[\s(|$])\.[A-Z]`)
-	// keyword finds an action that belongs to others: it names nothing itself.
+	// keyword matches the keyword of a control action, such as end, which need not name a value.
 	keyword = regexp.MustCompile(`^(if|else|end|with|range|define|template|block|break|continue)\b`)
 )
 
-// maxPart bounds what functions in prompts take and give, in bytes, maxFilled a filled prompt, and
-// maxOpen the parentheses in one.
+// maxPart is the maximum size, in bytes, of arguments and results of functions in prompts; maxFilled that of
+// a filled prompt; and maxOpen the maximum number of parentheses in a prompt.
 const (
 	maxPart   = 64 << 10
 	maxFilled = 8 << 20
 	maxOpen   = 1000
 )
 
-// fill fills a prompt that is a template: one that has an action with a name of v. Other text in
-// double braces stays as it is. An error completes "the prompt has".
+// fill expands a prompt that is a template, which means that it contains an action with a name of v. It keeps
+// other text in double braces. Its error completes a sentence that begins with "the prompt has".
 func (v promptValues) fill(prompt string) (string, error) {
 	inner := func(found string) string { return action.FindStringSubmatch(found)[1] }
 	if !slices.ContainsFunc(action.FindAllString(prompt, -1), func(found string) bool { return named.MatchString(inner(found)) }) {
@@ -73,12 +73,12 @@ func (v promptValues) fill(prompt string) (string, error) {
 	return out.String(), nil
 }
 
-// promptError says what in a template is not allowed.
+// promptError describes something that is not allowed in a template.
 type promptError struct{ what string }
 
 func (e *promptError) Error() string { return e.what }
 
-// filledPrompt collects a filled prompt.
+// filledPrompt collects an expanded prompt.
 type filledPrompt struct{ strings.Builder }
 
 func (p *filledPrompt) Write(data []byte) (int, error) {
@@ -88,7 +88,7 @@ func (p *filledPrompt) Write(data []byte) (int, error) {
 	return p.Builder.Write(data)
 }
 
-// promptFunctions are the functions that make texts. They take and give no large ones.
+// promptFunctions are the functions on texts. They reject large arguments and results.
 func promptFunctions() template.FuncMap {
 	bounded := func(makes func(args []any) string) func(args ...any) (string, error) {
 		return func(args ...any) (string, error) {
@@ -113,7 +113,7 @@ func promptFunctions() template.FuncMap {
 		"js":       bounded(func(args []any) string { return template.JSEscaper(args...) }),
 		"urlquery": bounded(func(args []any) string { return template.URLQueryEscaper(args...) }),
 		"printf": func(format string, args ...any) (string, error) {
-			if len(format) > 250 { // each verb may repeat an argument, or pad it
+			if len(format) > 250 { // each verb may repeat an argument or pad it
 				return "", &promptError{"a printf whose format is longer than 250 bytes"}
 			}
 			return bounded(func(args []any) string { return fmt.Sprintf(format, args...) })(args...)
@@ -121,8 +121,7 @@ func promptFunctions() template.FuncMap {
 	}
 }
 
-// check refuses what a template may not have: names that are not there, and all that could go on
-// without end.
+// check rejects unknown names in a template, and everything that could run forever.
 func (v promptValues) check(nodes ...parse.Node) error {
 	for _, node := range nodes {
 		var err error
@@ -166,7 +165,7 @@ func (v promptValues) check(nodes ...parse.Node) error {
 	return nil
 }
 
-// name checks the name in a template.
+// name checks a name in a template.
 func (v promptValues) name(ident []string) error {
 	switch {
 	case len(ident) == 0 || ident[0] == "TaskName" || ident[0] == "Iteration" || ident[0] == "Attempt":

@@ -22,27 +22,27 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// loader reads the files of an eval, and holds the data that tasks share.
+// loader reads the files of an eval, and holds the data shared by its tasks.
 type loader struct {
 	eval *Eval
 	opts Options
 	doc  *strictyaml.Document   // of the eval
 	docs []*strictyaml.Document // of all files that were parsed, the eval's first
-	errs []error                // of other files, and of those that cannot be read
+	errs []error                // errors of other files, and of files that cannot be read
 
-	written string                      // the executor that the eval's file names
-	graders []evidence.GraderSpec       // the eval's own
-	servers map[string]mcpconfig.Server // likewise; all tasks that declare none have this map
+	written string                      // the executor in the eval's file
+	graders []evidence.GraderSpec       // the eval's own graders
+	servers map[string]mcpconfig.Server // the eval's own servers; shared by all tasks that declare none
 	skills  foundSkills
-	faults  faults // of tasks that have none of their own
-	newer   string // why unknown keys of upstream's mappings are ignored, if they are
+	faults  faults // faults for tasks that declare none
+	newer   string // why unknown keys of upstream's mappings are ignored; empty if they are not
 
-	// These grow with the tasks.
+	// The following grow with each task.
 	skillNames map[string]bool
 	ids        map[string]string // folded id → file
 }
 
-// open reads and parses the file at path. Its problems and warnings become the eval's.
+// open reads and parses the file at path. Its problems and warnings are added to the eval's.
 func (l *loader) open(path string) (*strictyaml.Document, error) {
 	l.eval.files = append(l.eval.files, path)
 	doc, err := open(path)
@@ -57,12 +57,12 @@ func (l *loader) open(path string) (*strictyaml.Document, error) {
 // fail records an error of a file that could not be opened.
 func (l *loader) fail(err error) { l.errs = append(l.errs, err) }
 
-// othersAreFine reports whether the files other than the eval's own have no problems.
+// othersAreFine reports whether no file other than the eval's own has problems.
 func (l *loader) othersAreFine() bool {
 	return len(l.errs) == 0 && !slices.ContainsFunc(l.docs[1:], func(d *strictyaml.Document) bool { return d.Err() != nil })
 }
 
-// err returns every problem: of the eval, of the overlay, and then of the other files.
+// err returns all problems: those of the eval, of the overlay, and then of the other files.
 func (l *loader) err() error {
 	errs := []error{l.doc.Err()}
 	if l.opts.Overlay != nil {
@@ -102,7 +102,7 @@ type UnreadableError struct {
 
 func (e *UnreadableError) Error() string { return e.Path + ": " + e.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
 // unreadable returns an UnreadableError for the file at path.
@@ -125,13 +125,13 @@ func unreadable(path string, err error) error {
 	return &UnreadableError{path, fmt.Errorf("cannot be read: %w", err)}
 }
 
-// flat returns the message of err on one line.
+// flat returns the message of err as a single line.
 func flat(err error) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(s string) bool { return s == "" }), "; ")
 }
 
-// readTasks yields the tasks of the eval, from rows of tasks_from or from files. It holds
-// one document at a time.
+// readTasks yields the tasks of the eval, from the rows of tasks_from or from files. It holds one document at
+// a time in memory.
 func (l *loader) readTasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		if l.rows(yield); l.eval.TasksFrom != "" {
@@ -166,7 +166,7 @@ func (l *loader) readTasks() iter.Seq[*Task] {
 	}
 }
 
-// taskPaths returns the paths that the eval's globs match, each once.
+// taskPaths returns the paths that match the eval's globs, without duplicates.
 func taskPaths(doc *strictyaml.Document, e *Eval) []string {
 	var files []string
 	switch {
@@ -206,7 +206,7 @@ func taskPaths(doc *strictyaml.Document, e *Eval) []string {
 	return files
 }
 
-// declare returns the eval's servers with those that a file declares laid over them.
+// declare returns the eval's servers, overlaid with those that a file declares.
 func (l *loader) declare(doc *strictyaml.Document, declared map[string]*mcpconfig.Server) map[string]mcpconfig.Server {
 	if len(declared) == 0 && l.servers != nil {
 		return l.servers
@@ -222,7 +222,7 @@ func (l *loader) declare(doc *strictyaml.Document, declared map[string]*mcpconfi
 	return servers{doc, under(doc, "mcp_servers"), l.eval}.merge(declared)
 }
 
-// layRefs merges the files that graders of the list at base refer to into them.
+// layRefs merges the files that graders of the list at base refer to into these graders.
 func (l *loader) layRefs(doc *strictyaml.Document, base ...any) {
 	for i := 0; doc.Has(strictyaml.Path(base).With(i)...); i++ {
 		at := strictyaml.Path(base).With(i)
@@ -232,8 +232,8 @@ func (l *loader) layRefs(doc *strictyaml.Document, base ...any) {
 	}
 }
 
-// layRef merges the file that a grader refers to into it. A grader without a name is called
-// like the file.
+// layRef merges the file that a grader refers to into the grader. A grader without a name is named after the
+// file.
 func (l *loader) layRef(doc *strictyaml.Document, at strictyaml.Path) {
 	var name string
 	ref := at.With("ref")
@@ -265,8 +265,8 @@ func (l *loader) layRef(doc *strictyaml.Document, at strictyaml.Path) {
 	doc.Add(strings.TrimSuffix(path.Base(name), path.Ext(name)), at, "name")
 }
 
-// isGrader checks a grader's file, except for its config, parts of which may be where the
-// file is used.
+// isGrader checks a grader's file, except for its config, since the place that refers to the file may have
+// parts of that.
 func isGrader(doc *strictyaml.Document) bool {
 	doc.Decode(new(Grader))
 	if doc.Has("ref") {
@@ -275,8 +275,8 @@ func isGrader(doc *strictyaml.Document) bool {
 	return doc.Err() == nil
 }
 
-// rows reads the tasks of tasks_from, a CSV file with the columns id, name and prompt. All
-// columns are variables of the row's templates, over the eval's inputs.
+// rows reads the tasks of tasks_from, a CSV file with the columns id, name and prompt. All columns are
+// variables for the row's templates, and take precedence over the eval's inputs.
 func (l *loader) rows(yield func(*Task) bool) {
 	e, doc := l.eval, l.doc
 	at, from, to := strictyaml.Path{"tasks_from"}, 0, 0
@@ -337,10 +337,10 @@ func (l *loader) rows(yield func(*Task) bool) {
 	}
 }
 
-// table is what the rows of a CSV file have in common.
+// table holds what the rows of a CSV file share.
 type table struct {
 	columns []string
-	named   map[string]int // how many rows have a name, in lower case
+	named   map[string]int // number of rows with each name, in lower case
 }
 
 func tableOf(rows [][]string) table {
@@ -355,7 +355,7 @@ func tableOf(rows [][]string) table {
 
 // row returns the task of one row, or nil if it cannot be read.
 func (l *loader) row(file string, number int, common table, cells []string) *Task {
-	task := &Task{Path: file, line: number + 1, vars: maps.Clone(l.eval.Inputs)} // below the names of columns
+	task := &Task{Path: file, line: number + 1, vars: maps.Clone(l.eval.Inputs)} // columns take precedence over inputs
 	if task.vars == nil {
 		task.vars = map[string]string{}
 	}

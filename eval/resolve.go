@@ -37,30 +37,30 @@ type ResolvedTask struct {
 	Description  string
 	Tags         []string
 	Path         string // of the task file
-	Line         int    // line of the task; 0 if it has none
+	Line         int    // line of the task in the file; 0 if unknown
 	Prompt       string
 	Context      map[string]any // numbers are json.Number; nil if the task has none
 	Env          map[string]string
-	Workdir      string          // in the workspace; empty for the eval's
-	Instructions []string        // that go before the prompt
-	FollowUps    []string        // prompts behind the first, in the same conversation
+	Workdir      string          // relative to the workspace; empty for the eval's
+	Instructions []string        // put before the prompt
+	FollowUps    []string        // further prompts, in the same conversation
 	Responder    *Responder      // model that plays the user; may be nil
 	Files        []WorkspaceFile // in the order of the task file
-	Repos        []Repo          // their paths absolute
+	Repos        []Repo          // with absolute paths
 	Skills       []Skill
 	Timeout      time.Duration
-	FirstEvent   time.Duration               // in which the agent must begin; 0 for no limit
-	Graders      []evidence.GraderSpec       // the eval's, then expected's, then the task's
+	FirstEvent   time.Duration               // time limit for the agent's first event; 0 for none
+	Graders      []evidence.GraderSpec       // those of the eval, then of expected, then of the task
 	Servers      map[string]mcpconfig.Server // variables not expanded
 	Script       json.RawMessage             // a list, for executor script
-	Answers      answer.Table                // to requests of servers, compiled
+	Answers      answer.Table                // compiled answers to requests of servers
 	Checkpoints  []ResolvedCheckpoint        // by turn
-	Faults       []cassette.Fault            // to make on purpose, compiled once the eval is loaded
-	Commands     []CommandMock               // that are played in the agent's container
+	Faults       []cassette.Fault            // to inject, compiled after the eval is loaded
+	Commands     []CommandMock               // played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil if the task has none
-	Golden       bool                        // must pass
-	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
+	Golden       bool                        // a gate fails unless the task passes
+	Labels       map[string]json.RawMessage  // values that change no verdict and are copied to the results
 }
 
 // resolver resolves one task.
@@ -126,8 +126,8 @@ func (r resolver) resolve() ResolvedTask {
 	return resolved
 }
 
-// checkID returns an id that is a safe directory name, and checks that it is unique even where
-// file names ignore case. An unsafe id becomes its letters and a digest.
+// checkID returns an ID that is safe as a directory name, and checks that it is unique even on a file system
+// that ignores case. An unsafe ID is replaced by its letters and a digest.
 func (r resolver) checkID() string {
 	at, id := strictyaml.Path{"id"}, r.task.ID
 	if id == "" {
@@ -147,8 +147,8 @@ func (r resolver) checkID() string {
 	return id
 }
 
-// checkScript checks the script of a task for any executor, since the next run may use
-// executor script.
+// checkScript checks the script of a task whatever its executor is, since the next run may use executor
+// script.
 func (r resolver) checkScript() {
 	at := strictyaml.Path{"script"}
 	switch has := r.doc.Has(at...); {
@@ -162,8 +162,8 @@ func (r resolver) checkScript() {
 	}
 }
 
-// checkAnswers compiles the answers to requests of servers. Those of an executor that gives none are
-// refused, since its agent would do without them.
+// checkAnswers compiles the answers to requests of servers. It rejects answers for an executor that cannot
+// give them, since its agent would run without them.
 func (r resolver) checkAnswers() {
 	at := strictyaml.Path{"answers"}
 	if executor := r.eval.Config.Executor; r.task.Answers != nil && executor != evidence.ExecutorScript && executor != evidence.ExecutorLLM {
@@ -188,8 +188,8 @@ func (r resolver) checkAnswers() {
 	}
 }
 
-// checkScriptServers checks that the servers which the script at a path names are declared. One
-// that the task removes counts, as for graders.
+// checkScriptServers checks that servers named by the script at a path are declared. As with graders, a
+// server that the task removes counts as declared.
 func (r resolver) checkScriptServers(script strictyaml.Path) {
 	declared := slices.Compact(slices.Sorted(slices.Values(r.serverNames())))
 	for at, called := range ScriptCalls(r.task.Script) {
@@ -208,7 +208,7 @@ func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string
 	g.checkServers(r.serverNames())
 	r.agentTools(g, skills)
 	var all []evidence.GraderSpec
-	for _, s := range r.loader.graders { // one of the task's of the same name takes its place
+	for _, s := range r.loader.graders { // a grader of the task replaces the eval's grader with the same name
 		if _, replaced := g.seen[s.Name]; !replaced {
 			g.seen[s.Name] = " by the eval"
 			all = append(all, s)
@@ -217,8 +217,7 @@ func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string
 	return slices.Concat(all, g.specs), g.seen
 }
 
-// agentTools adds a grader for the tools that a custom agent says it uses, if no other grader is about
-// tools.
+// agentTools adds a grader for the tools that a custom agent lists, if no other grader checks tools.
 func (r resolver) agentTools(g *graders, skills []Skill) {
 	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Tools != nil })
 	about := func(s evidence.GraderSpec) bool { return s.Type == "tool_constraint" || s.Name == agentTools }
@@ -236,8 +235,7 @@ func (r resolver) serverNames() []string {
 	return slices.Concat(r.eval.MockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
 }
 
-// Attack tests prompt injection: the attacker's goal, and how the injection reaches the
-// agent.
+// Attack is a prompt injection test: the attacker's goal, and how the injection reaches the agent.
 type Attack struct {
 	Goal    string      `json:"goal" jsonschema:"the attacker's goal, in one line"`
 	Inject  []Injection `json:"inject" jsonschema:"where the attacker's text is placed"`
@@ -245,8 +243,7 @@ type Attack struct {
 	Gate    bool        `json:"gate,omitempty" jsonschema:"fail a trial whose attack succeeds; default false: report it without changing the verdict"`
 }
 
-// Injection is one place of an attacker's words: a file of the workspace, or the results
-// of a tool.
+// Injection is one place of an attacker's text: a file of the workspace, or the results of a tool.
 type Injection struct {
 	File    string  `json:"file,omitempty" jsonschema:"path in the workspace"`
 	Content *string `json:"content,omitempty" jsonschema:"content of a file that nothing else creates"`
@@ -264,7 +261,8 @@ type ResolvedAttack struct {
 	Success []evidence.GraderSpec
 }
 
-// attack resolves the task's attack, or returns nil. taken are the paths of the task's files.
+// attack resolves the task's attack. It returns nil if there is none. taken holds the paths of the task's
+// files.
 func (r resolver) attack(taken claims, names map[string]string) *ResolvedAttack {
 	a, at := r.task.Attack, strictyaml.Path{"attack"}
 	if a == nil {
@@ -358,7 +356,7 @@ func (r resolver) checkpoints() []ResolvedCheckpoint {
 	return all
 }
 
-// maxTurns returns the largest number of turns of a conversation.
+// maxTurns returns the maximum number of turns of a conversation.
 func (in Inputs) maxTurns() int {
 	if in.Responder != nil {
 		return 1 + in.Responder.MaxFollowups
@@ -366,7 +364,7 @@ func (in Inputs) maxTurns() int {
 	return 1 + len(in.FollowUps)
 }
 
-// Responder is a model that answers the agent in its user's place.
+// Responder is a model that answers the agent instead of its user.
 type Responder struct {
 	_ struct{} `unknown:"warn"`
 
@@ -375,9 +373,9 @@ type Responder struct {
 	MaxFollowups int    `json:"max_followups" min:"1" max:"100" jsonschema:"limit of replies"`
 }
 
-// shouldTrigger adds a grader for whether the agent invoked the skill under test, if this
-// can be observed: the agent has the skill, invokes skills and reports it. If the skill's
-// text is in the prompt, there is no need to invoke it.
+// shouldTrigger adds a grader for whether the agent invoked the skill under test, if this can be observed:
+// the agent has the skill, and invokes and reports skills. If the skill's text is in the prompt, the agent
+// need not invoke it.
 func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	should, eval := r.task.Expected.ShouldTrigger, r.eval
 	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Is(eval.Skill) })
@@ -398,8 +396,8 @@ func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	g.short(Grader{Name: expectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
 }
 
-// taskSkills returns the skills of the task without the disabled ones. Directories of the task
-// replace those of the eval. Only the skills where waza was started stay, as in upstream waza.
+// taskSkills returns the skills of the task, except disabled ones. Directories of the task replace those of
+// the eval. As in upstream waza, skills in the directory where waza was started stay.
 func (r resolver) taskSkills() []Skill {
 	at := strictyaml.Path{"skill_directories"}
 	own, found := r.skills.own, r.skills.found
@@ -427,7 +425,7 @@ func (r resolver) taskSkills() []Skill {
 			add(s)
 		}
 	}
-	for _, s := range found { // those that fit, and the one that the eval is about
+	for _, s := range found { // those for which there is room, and always the skill that the eval is about
 		_, there := taken[s.Name]
 		fits := size+s.size() <= MaxWorkspaceBytes && count+len(s.Files) <= maxFiles
 		if !there && !disabled(s) && (fits || s.Is(r.eval.Skill)) {

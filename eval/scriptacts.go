@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// scriptSteps yields the steps of a script with their paths in it. Those of a loop come after the loop.
+// scriptSteps yields the steps of a script with their paths in it. The steps of a loop follow the loop.
 func scriptSteps(script json.RawMessage) iter.Seq2[strictyaml.Path, []byte] {
 	return func(yield func(strictyaml.Path, []byte) bool) {
 		var walk func(at strictyaml.Path, steps []byte) bool
@@ -30,8 +30,8 @@ func scriptSteps(script json.RawMessage) iter.Seq2[strictyaml.Path, []byte] {
 	}
 }
 
-// ScriptCalls yields the tools that a script calls, and the servers whose tools it lists, each with
-// its path in the script. Names may contain expressions.
+// ScriptCalls yields the tools that a script calls, and the servers whose tools it lists, each with its path
+// in the script. Names may contain expressions.
 func ScriptCalls(script json.RawMessage) iter.Seq2[strictyaml.Path, evidence.ToolRef] {
 	return func(yield func(strictyaml.Path, evidence.ToolRef) bool) {
 		for at, step := range scriptSteps(script) {
@@ -61,13 +61,13 @@ func (c ScriptCall) Expects(o evidence.Outcome) bool {
 	return c.Expect == "any" || cmp.Or(evidence.Outcome(c.Expect), evidence.OutcomeOK) == o
 }
 
-// ScriptActs is what a script does as far as it can be read without playing it.
+// ScriptActs holds what can be learned about a script without running it.
 type ScriptActs struct {
-	Calls []ScriptCall // of tools whose names are no expressions
-	Say   *string      // what is said last; nil if there is no script
+	Calls []ScriptCall // calls of tools whose names contain no expressions
+	Say   *string      // the last text that is said; nil if there is no script
 }
 
-// ReadScriptActs reads a script that has been checked, or none.
+// ReadScriptActs reads a script, which must have been checked. It may be empty.
 func ReadScriptActs(script json.RawMessage) (acts ScriptActs) {
 	if len(script) > 0 {
 		acts.Say = new(string)
@@ -91,8 +91,8 @@ func ReadScriptActs(script json.RawMessage) (acts ScriptActs) {
 // inBraces matches an expression in a text of a script.
 var inBraces = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 
-// Said returns what is said in the end if every tool answers the same: its answer in place of
-// expressions. Without a script it is the answer.
+// Said returns the final output if every tool gives the same answer: the answer replaces expressions. Without
+// a script, it returns the answer.
 func (a ScriptActs) Said(answer string) string {
 	if a.Say == nil {
 		return answer

@@ -24,11 +24,11 @@ type servers struct {
 	eval  *Eval
 }
 
-// placer returns the path of a server in a file, of a field of it, or of a key of that field;
-// field and key may be empty.
+// placer returns the path of a server in a file, of a field of the server, or of a key of that field; field
+// and key may be empty.
 type placer func(server, field, key string) strictyaml.Path
 
-// under places servers that a file has in our format, below a path.
+// under returns a placer for a file that has servers in waza's format below a path.
 func under(doc *strictyaml.Document, at ...any) placer {
 	return func(server, field, key string) strictyaml.Path {
 		path := strictyaml.Path(at).With(server)
@@ -58,7 +58,7 @@ func layServers(doc *strictyaml.Document, e *Eval, o *mcpconfig.ClientFile) {
 	servers{doc: doc, place: under(doc, "config", "mcp_servers"), eval: e}.checkDeclared(own)
 }
 
-// checkDeclared checks servers that an eval has, or an overlay.
+// checkDeclared checks servers declared by an eval or an overlay.
 func (s servers) checkDeclared(declared map[string]*mcpconfig.Server) {
 	all, err := mcpconfig.Merge(declared, nil)
 	s.report(err)
@@ -122,11 +122,10 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 	}
 }
 
-// checkBuild finds the source of a build, which is at a path of the document. who is what it is
-// built for.
+// checkBuild finds the source of a build, given at a path of the document. who names what the image is for.
 func (e *Eval) checkBuild(doc *strictyaml.Document, at strictyaml.Path, who string, b *mcpconfig.Build) {
 	if b == nil || e.Local || strings.Contains(b.Context+b.Dockerfile, "${") || b.Dockerfile != "" && !filepath.IsLocal(b.Dockerfile) {
-		return // not built, known once variables are expanded, or reported
+		return // there is no build, it depends on variables, or it was reported
 	}
 	if _, err := images.FindRecipe(e.BuildDir(*b), *b); err != nil {
 		doc.Problemf(at, "%s: build: %v", who, err)
@@ -136,12 +135,12 @@ func (e *Eval) checkBuild(doc *strictyaml.Document, at strictyaml.Path, who stri
 // BuildDir returns the directory that an image is built from.
 func (e *Eval) BuildDir(b mcpconfig.Build) string { return e.besides(b.Context) }
 
-// checkFiles finds the files of a server or a service, which are at the field at.
+// checkFiles finds the files of a server or a service. at is the field with the files.
 func (s servers) checkFiles(server string, files map[string]string, at ...string) {
 	for _, target := range slices.Sorted(maps.Keys(files)) {
 		source := files[target]
 		if strings.Contains(source, "${") {
-			continue // known once variables are expanded
+			continue // depends on variables
 		}
 		if _, err := s.eval.roots().findAll(source); err != nil {
 			at := s.place(server, strings.Join(at, "."), target)
@@ -150,7 +149,7 @@ func (s servers) checkFiles(server string, files map[string]string, at ...string
 	}
 }
 
-// launcherHint suggests a command that needs no image in place of one spelt nearly like it.
+// launcherHint suggests a command that needs no image for one with a similar name.
 func launcherHint(command string) string {
 	hint := strictyaml.Suggest(command, mcpconfig.Launchers())
 	if !strings.HasPrefix(hint, "did you mean") || slices.Contains(mcpconfig.Launchers(), command) {
@@ -179,8 +178,8 @@ func (s servers) at(e *mcpconfig.Error) strictyaml.Path {
 	return s.within(s.place(e.Server, e.Field, ""), e.Key)
 }
 
-// Locate adds to an error found after Load where it is in the eval's file: at the value of config
-// that its message begins with, or else at path.
+// Locate adds to an error found after Load its position in the eval's file: the value of config that the
+// message begins with, or else path.
 func (e *Eval) Locate(err error, path ...any) error {
 	if err == nil || e.doc == nil {
 		return err
@@ -193,8 +192,8 @@ func (e *Eval) Locate(err error, path ...any) error {
 	return strictyaml.Errors{e.doc.Error(path, err)}
 }
 
-// LocateServer adds to an error about one of the eval's servers, found after Load, where it is in
-// the file that has the server: at the fields that it is about, or else at the server.
+// LocateServer adds to an error about one of the eval's servers, found after Load, its position in the file
+// that declares the server: the fields that it concerns, or else the server.
 func (e *Eval) LocateServer(name string, err error) error {
 	if err == nil || e.doc == nil {
 		return err
@@ -239,8 +238,8 @@ func OfClient(file *mcpconfig.ClientFile, image string) (*Eval, error) {
 	return e, file.Document().Err()
 }
 
-// Allow lets servers reach hosts, each written as NAME=HOST, where HOST is an entry of a server's
-// egress. The only server needs no name. Its error is one sentence.
+// Allow lets servers reach hosts. An entry is NAME=HOST, where HOST has the form of a server's egress; NAME
+// may be omitted if there is only one server. Its error is one sentence.
 func (e *Eval) Allow(entries []string) error {
 	all := e.Config.MCPServers
 	names := slices.Sorted(maps.Keys(all))
@@ -270,8 +269,8 @@ func (e *Eval) Allow(entries []string) error {
 	return nil
 }
 
-// OfServers returns an eval with servers as an eval has them, and no tasks, for inspections. Their
-// paths are relative to the directory of path, and errors have no position, as there is no file.
+// OfServers returns an eval without tasks, for inspections, with servers in the form that evals have. Their
+// paths are relative to the directory of path. Errors have no position, since there is no file.
 func OfServers(path string, all map[string]json.RawMessage) (*Eval, error) {
 	data, err := json.Marshal(all)
 	if err != nil {
@@ -306,8 +305,7 @@ func ContainerFields(s mcpconfig.Server) (names []string) {
 	return names
 }
 
-// checkLocal finds fields that need a container. The image or build of a server that has a
-// command is ignored.
+// checkLocal reports fields that need a container. For a server with a command it ignores the image or build.
 func (s servers) checkLocal(name string, server mcpconfig.Server) {
 	if server.URL == "" && server.Command == "" {
 		only := "an image"
@@ -321,8 +319,8 @@ func (s servers) checkLocal(name string, server mcpconfig.Server) {
 	}
 }
 
-// needContainer reports that what, found at path, cannot be had on this machine, unless containers may
-// still be chosen for it. instead says what else to do.
+// needContainer reports that a setting, found at path, needs containers, unless these can still be chosen.
+// what describes the setting, and instead an alternative.
 func (e *Eval) needContainer(doc *strictyaml.Document, path strictyaml.Path, what, instead string) {
 	if e.undecided {
 		e.Contained = cmp.Or(e.Contained, what)
@@ -333,8 +331,7 @@ func (e *Eval) needContainer(doc *strictyaml.Document, path strictyaml.Path, wha
 	}
 }
 
-// onThisMachine changes a server so that checks made for containers fit: its command needs no
-// image.
+// onThisMachine changes a server so that it passes checks for containers: its command needs no image.
 func (s servers) onThisMachine(server mcpconfig.Server) mcpconfig.Server {
 	if server.Command != "" {
 		server.Image, server.Build = cmp.Or(server.Image, "none"), nil
@@ -342,9 +339,8 @@ func (s servers) onThisMachine(server mcpconfig.Server) mcpconfig.Server {
 	return s.eval.Placed(server)
 }
 
-// Placed returns a server with an absolute working directory if e is read to run on this
-// machine; a relative one is relative to the eval. One that begins with a variable is left as
-// it is.
+// Placed returns a server with an absolute working directory, if e is read for running on this machine. A
+// relative one is relative to the eval. One that contains a variable is not changed.
 func (e *Eval) Placed(server mcpconfig.Server) mcpconfig.Server {
 	dir := server.Cwd
 	if !e.Local || dir == "" || filepath.IsAbs(dir) || strings.Contains(dir, "${") {

@@ -21,13 +21,13 @@ type Skill struct {
 	Name        string
 	Description string
 	Files       []WorkspaceFile // by path in the directory
-	// Tools are those that a custom agent says it uses; nil if it does not, and of a skill.
+	// Tools are the tools that a custom agent lists; nil for a custom agent without a list, and for a skill.
 	Tools *[]string
 	dir   string
-	agent string // the file in dir, of a custom agent
+	agent string // name of the file in dir, for a custom agent
 }
 
-// Is reports whether the skill or its directory is called name.
+// Is reports whether name is the name of the skill or of its directory.
 func (s Skill) Is(name string) bool {
 	if s.Name == name {
 		return true
@@ -60,7 +60,7 @@ func (s Skill) Body() (string, error) {
 	return strings.TrimSpace(body), err
 }
 
-// skillsOf reads the skills of directories that a document lists at at.
+// skillsOf reads the skills in directories that a document lists at a path.
 func skillsOf(doc *strictyaml.Document, e *Eval, dirs []string, at strictyaml.Path) []Skill {
 	var all []Skill
 	for i, dir := range dirs {
@@ -77,7 +77,7 @@ func skillsOf(doc *strictyaml.Document, e *Eval, dirs []string, at strictyaml.Pa
 		found, err := skillsIn(doc, e, here, at)
 		_, empty := errors.AsType[noSkillError](err)
 		switch {
-		case empty && e.Skill != "": // which is looked for elsewhere too
+		case empty && e.Skill != "": // the skill is looked for elsewhere too
 			doc.Warnf(here, "%s: %v", here, err)
 		case err != nil:
 			doc.Problemf(here, "%s: %v", here, err)
@@ -87,7 +87,7 @@ func skillsOf(doc *strictyaml.Document, e *Eval, dirs []string, at strictyaml.Pa
 	return all
 }
 
-// skillDirectory returns a directory relative to the eval's or, if there is none, to the one
+// skillDirectory returns a directory relative to the eval's, or, if it does not exist there, to the directory
 // that waza was started in.
 func skillDirectory(roots roots, dir string) string {
 	for _, root := range roots {
@@ -98,15 +98,14 @@ func skillDirectory(roots roots, dir string) string {
 	return filepath.Join(roots[0], dir)
 }
 
-// mayRead reports whether skills may be read in a directory: in the eval's and the one around
-// it, in the one that waza was started in, and in the eval's repository or project.
+// mayRead reports whether skills may be read in a directory. It must be below the parent of the eval's
+// directory, the directory that waza was started in, or the eval's repository or project.
 func mayRead(e *Eval, dir string) bool {
 	return isBelowAny(dir, append(placesOf(e, ".git", projectFile), filepath.Join(e.Dir(), "..")))
 }
 
-// IsOutside reports whether a path is neither below an eval's directory nor below the one that waza
-// was started in nor in the eval's repository, nor below the directory of fixtures that the command
-// line names.
+// IsOutside reports whether a path is outside of the eval's directory, the directory that waza was started
+// in, the eval's repository, and the directory of fixtures named on the command line.
 func IsOutside(e *Eval, path string) bool {
 	places := append(placesOf(e, ".git"), e.Dir())
 	if e.context != "" {
@@ -115,8 +114,8 @@ func IsOutside(e *Eval, path string) bool {
 	return !isBelowAny(path, places)
 }
 
-// placesOf returns the directory that waza was started in, if an eval is below it, and those around the
-// eval that contain one of marks.
+// placesOf returns the directory that waza was started in, if the eval is below it, and those directories
+// around the eval that contain one of marks.
 func placesOf(e *Eval, marks ...string) (places []string) {
 	if e.start != "" {
 		places = append(places, e.start)
@@ -132,7 +131,8 @@ func placesOf(e *Eval, marks ...string) (places []string) {
 	return places
 }
 
-// isBelowAny reports whether a path is really below one of some directories that hold not everything.
+// isBelowAny reports whether a path, with links resolved, is below one of dirs. It ignores dirs that contain
+// everything, such as home directories.
 func isBelowAny(path string, dirs []string) bool {
 	to, err := filepath.Abs(path)
 	if err != nil {
@@ -153,8 +153,8 @@ type noSkillError string
 
 func (e noSkillError) Error() string { return string(e) }
 
-// skillsIn returns the skill in a directory, or the skills in its subdirectories. Of those,
-// one that cannot be read is skipped with a warning.
+// skillsIn returns the skill in a directory, or the skills in its subdirectories. Of the latter, those that
+// cannot be read are skipped with a warning.
 func skillsIn(doc *strictyaml.Document, e *Eval, at strictyaml.Path, dir string) ([]Skill, error) {
 	if hasSkillFile(dir) {
 		skill, err := readNamed(e, dir)
@@ -186,11 +186,11 @@ func skillsIn(doc *strictyaml.Document, e *Eval, at strictyaml.Path, dir string)
 	return all, nil
 }
 
-// agentIn returns the custom agent in one of some directories that the eval is about: the one that
-// skill names or, if it names nothing, the first. Agents beside a SKILL.md do not count, as in upstream.
+// agentIn returns the custom agent in one of dirs that the eval is about: the one that skill names or, if
+// skill is empty, the first. As in upstream waza, it ignores agents next to a SKILL.md.
 func agentIn(e *Eval, dirs []string) ([]Skill, error) {
 	for _, dir := range dirs {
-		entries, _ := os.ReadDir(dir) // of a directory that cannot be read, none
+		entries, _ := os.ReadDir(dir) // no entries if the directory cannot be read
 		for _, entry := range entries {
 			if hasSkillFile(dir) || entry.IsDir() || !strings.HasSuffix(entry.Name(), frontmatter.AgentSuffix) {
 				continue
@@ -207,7 +207,7 @@ func agentIn(e *Eval, dirs []string) ([]Skill, error) {
 	return nil, nil
 }
 
-// readAgent reads a custom agent. Agents get it as a skill of its own.
+// readAgent reads a custom agent. Agents get it in the form of a skill.
 func readAgent(dir, file string) (Skill, error) {
 	source, err := local(dir, file)
 	if err != nil {
@@ -231,7 +231,7 @@ func readAgent(dir, file string) (Skill, error) {
 	}, nil
 }
 
-// below returns the subdirectories of dir, without hidden ones.
+// below returns the subdirectories of dir, except hidden ones.
 func below(dir string) (dirs []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -242,7 +242,7 @@ func below(dir string) (dirs []string) {
 	return dirs
 }
 
-// skillsBelow returns the subdirectories of dir that are skills, without hidden ones.
+// skillsBelow returns the subdirectories of dir that are skills, except hidden ones.
 func skillsBelow(dir string) (found []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -266,8 +266,8 @@ func readNamed(e *Eval, dir string) (Skill, error) {
 	return readSkill(e, dir, false)
 }
 
-// readSkill reads the skill in a directory. If it was found rather than named, files that
-// cannot be copied into a container are skipped.
+// readSkill reads the skill in a directory. If the skill was found rather than named, files that cannot be
+// copied into a container are skipped.
 func readSkill(e *Eval, dir string, found bool) (Skill, error) {
 	content, err := readSkillFile(dir)
 	if err != nil {
@@ -339,12 +339,12 @@ func owns(e *Eval, dir, at string) bool {
 // maxSkillFile bounds a SKILL.md, in bytes.
 const maxSkillFile = 1 << 20
 
-// skillName matches a skill's name, which agents use for a directory.
+// skillName matches valid names of skills, which agents use as names of directories.
 var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 const aboutNames = "a skill's name is up to 64 letters, digits, dots, hyphens and underscores, beginning with a letter or digit"
 
-// readFrontMatter reads the front matter of a SKILL.md, and checks that agents can use it.
+// readFrontMatter reads the front matter of a SKILL.md, and checks that agents can use the skill.
 func readFrontMatter(content string) (frontmatter.Skill, error) {
 	m, _, err := frontmatter.Read(content)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/internal/files"
 )
 
-// readSnapshot reads a snapshot that the run will write. A missing one is empty.
+// readSnapshot reads a snapshot that the run will write. If it is missing, it returns no content.
 func (e *Eval) readSnapshot(name string) ([]byte, error) {
 	if _, err := e.snapshotFile(name); err != nil {
 		return nil, err
@@ -24,8 +24,8 @@ func (e *Eval) readSnapshot(name string) ([]byte, error) {
 	return source.read(maxGraderFile)
 }
 
-// WriteSnapshot writes the snapshot that a diff grader of the eval names, and returns created,
-// updated or unchanged. It writes only in the eval's directory, and never through a link.
+// WriteSnapshot writes a snapshot that a diff grader of the eval names, and returns created, updated or
+// unchanged. It writes only in the eval's directory, and never through a link.
 func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err error) {
 	if len(content) > maxGraderFile {
 		return "", fmt.Errorf("snapshot %q would have %d bytes, and at most %d are read", name, len(content), maxGraderFile)
@@ -49,7 +49,7 @@ func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err er
 	return status, evidence.WriteFile(file, content)
 }
 
-// snapshotFile returns the path of a snapshot. Errors complete its name.
+// snapshotFile returns the path of a snapshot. The name of the snapshot is the subject of its errors.
 func (e *Eval) snapshotFile(name string) (string, error) {
 	if !files.IsInside(name) {
 		return "", errOutside

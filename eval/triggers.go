@@ -12,11 +12,10 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// triggerTests is a file that is read if it is in the eval's directory.
+// triggerTests is the name of a file that is read if it is in the eval's directory.
 const triggerTests = "trigger_tests.yaml"
 
-// TriggerTests is a trigger_tests.yaml: prompts that a skill is for, and prompts that it is
-// not for.
+// TriggerTests is a trigger_tests.yaml: prompts that should trigger a skill, and prompts that should not.
 type TriggerTests struct {
 	Skill                  string          `json:"skill"`
 	ShouldTriggerPrompts   []TriggerPrompt `json:"should_trigger_prompts,omitempty"`
@@ -36,9 +35,8 @@ type TriggerTest struct {
 	Confidence    string
 }
 
-// triggers returns a task for each prompt in the trigger_tests.yaml next to the eval, with
-// a grader for whether the agent invoked the skill. There are none for agents that do not
-// invoke skills.
+// triggers returns a task for each prompt in the trigger_tests.yaml next to the eval, with a grader for
+// whether the agent invoked the skill. It returns none for agents that do not invoke skills.
 func (l *loader) triggers() []ResolvedTask {
 	path := filepath.Join(l.eval.Dir(), triggerTests)
 	if _, err := os.Stat(path); err != nil {
@@ -79,7 +77,7 @@ func (l *loader) trigger(doc *strictyaml.Document, path, skill, id string, shoul
 	if should {
 		config = map[string]any{"required_skills": []string{skill}, "mode": "any_order"}
 	}
-	data, _ := json.Marshal(config) // of strings
+	data, _ := json.Marshal(config) // strings always encode
 	r := resolver{loader: l, doc: doc, task: &Task{}}
 	return ResolvedTask{
 		ID: id, Name: id, Description: p.Reason, Path: path, Prompt: p.Prompt,

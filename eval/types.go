@@ -49,43 +49,44 @@ type Eval struct {
 	Range       []int             `json:"range,omitempty" min:"0" jsonschema:"first and last row of tasks_from to use, counted from 1; 0 and 0 for all"`
 	Tasks       []string          `json:"tasks,omitempty" jsonschema:"glob patterns of task files, relative to the eval, each of which must match a file; ** is not supported"`
 
-	Path  string `json:"-"` // as given
-	Local bool   `json:"-"` // read to run on processes of this machine, without containers
-	// Contained names what needs a container, if that is why the eval was not read as Local.
+	Path  string `json:"-"` // as given to Load
+	Local bool   `json:"-"` // read for running as processes of this machine, without containers
+	// Contained names the setting that needs a container, if that is why the eval was not read as Local.
 	Contained string `json:"-"`
 
-	// Mocks are the servers of MCPMocks, and MockFiles the files that they, a cassette and faults were read from.
+	// Mocks are the servers of MCPMocks. MockFiles are the files that mocks, a cassette and faults were read
+	// from.
 	Mocks     []*mock.Server `json:"-"`
 	MockFiles []string       `json:"-"`
 
-	// Cassette is what is played; nil for nothing. See [Eval.Plays].
+	// Cassette is the cassette to play; nil if there is none. See [Eval.Plays].
 	Cassette *cassette.Cassette `json:"-"`
 	play     []cassette.Kind    // kinds to play; empty for all
-	// MissLive means that real servers are asked what the cassette has no answer to.
+	// MissLive means that real servers answer requests that the cassette cannot.
 	MissLive bool `json:"-"`
 
-	// TextFiles are the files of prompts, of instructions and of graders.
+	// TextFiles are the files with prompts, instructions and graders.
 	TextFiles []string `json:"-"`
 
-	// Adapter says how to run the agent, from the executor or from config.agent.adapter. It
-	// may be nil.
+	// Adapter describes how to run the agent; it comes from the executor or from config.agent.adapter. It may
+	// be nil.
 	Adapter *adapter.Adapter `json:"-"`
 
 	// Warnings name the parts of the eval's and its tasks' files that have no effect.
 	Warnings []*strictyaml.Error `json:"-"`
 
-	files []string // that were read: the eval's own and its tasks'
+	files []string // files that were read: the eval's own and its tasks'
 
 	doc     *strictyaml.Document  // the eval's file
-	overlay *mcpconfig.ClientFile // over its servers, or nil
+	overlay *mcpconfig.ClientFile // merged over its servers; may be nil
 
-	undecided     bool // Local is what to try first
-	otherExecutor bool // the executor is not the file's
+	undecided     bool // Local is only a first attempt
+	otherExecutor bool // the executor differs from the file's
 
-	start   string // directory where waza was started; empty unless the eval is below it
+	start   string // directory that waza was started in; empty unless the eval is below it
 	context string // directory of fixtures that the command line names, or ""
-	// project is the directory of the eval's project if that is below start, and else empty. As if
-	// waza was started there, paths may be relative to it.
+	// project is the directory of the eval's project, if that is below start, and otherwise empty. Paths may
+	// be relative to it, as if waza had been started there.
 	project string
 }
 
@@ -115,7 +116,7 @@ func (e *Eval) Labels() map[string]json.RawMessage {
 	return labels
 }
 
-// labels are values that change no verdict and are kept in the results, by key.
+// labels are values that change no verdict and are copied to the results, by key.
 type labels map[string]json.RawMessage
 
 // keep adds a value, unless it is empty JSON.
@@ -130,7 +131,7 @@ func (l *labels) keep(name string, value any) {
 	(*l)[name] = data
 }
 
-// measuredMetrics returns the metrics that are measured; others are labels.
+// measuredMetrics returns the metrics that are measured. Other metrics are labels.
 func measuredMetrics() []string {
 	return []string{"task_completion", "behavior_quality", "trigger_accuracy"}
 }
@@ -138,8 +139,8 @@ func measuredMetrics() []string {
 // Dir returns the directory of the eval file. Paths in the file are relative to it.
 func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
-// Place returns the path at which to write a file beside the eval. Below the current directory no link
-// is followed; of an eval elsewhere the user has named the directory, whose links are resolved.
+// Place returns the path at which to write a file next to the eval. Below the current directory it does not
+// follow links. For an eval elsewhere, whose directory the user named, it resolves them.
 func (e *Eval) Place(name string) (string, error) {
 	if !files.IsInside(filepath.ToSlash(name)) {
 		return "", fmt.Errorf("%q is not in the eval's directory, and waza writes nowhere else", name)
@@ -151,7 +152,7 @@ func (e *Eval) Place(name string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// besides returns a path of this machine that the eval names, relative to itself or absolute.
+// besides returns a path of this machine that the eval names; it may be relative to the eval or absolute.
 func (e *Eval) besides(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -159,7 +160,7 @@ func (e *Eval) besides(path string) string {
 	return filepath.Join(e.Dir(), path)
 }
 
-// Config is how an eval's tasks are run.
+// Config configures how an eval's tasks are run.
 type Config struct {
 	_ struct{} `unknown:"warn"`
 
