@@ -11,7 +11,7 @@ type Build struct {
 	Args       map[string]string `json:"args,omitempty" jsonschema:"variables of the build: build arguments of the Dockerfile, or the environment of npm, pip, Go and install scripts; without ${VAR}, since an image keeps them"`
 }
 
-// SetShort reads a build that is a directory and nothing more.
+// SetShort reads a build that is only a directory.
 func (b *Build) SetShort(context string) error {
 	if context == "" {
 		return errors.New("it must not be empty")
@@ -20,8 +20,8 @@ func (b *Build) SetShort(context string) error {
 	return nil
 }
 
-// Validate returns the errors in b, which no variables are expanded in. image is an image that is
-// given beside it.
+// Validate returns the errors in b, whose variables are not expanded. image is the image given next to the
+// build, if any.
 func (b *Build) Validate(image string) error {
 	if b == nil {
 		return nil
@@ -36,8 +36,8 @@ func (b *Build) Validate(image string) error {
 	return errors.Join(errs...)
 }
 
-// HasSource reports whether the image is built from a directory. Beside npx and uvx, args alone
-// are for the package's own installation.
+// HasSource reports whether the image is built from a directory. For npx and uvx, a build with only args
+// configures the installation of the package.
 func (s Server) HasSource() bool {
 	if s.Build == nil {
 		return false

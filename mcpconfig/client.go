@@ -15,20 +15,19 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// ClientFile holds the servers of an MCP configuration file of a client, such as an editor
-// or an agent, in the format of an eval.
+// ClientFile holds the servers of an MCP configuration file of a client, such as an editor or an agent,
+// converted to the format of an eval.
 type ClientFile struct {
 	Name    string             // as given to [ReadClient]
 	SHA256  string             // of the file, in hex
 	Servers map[string]*Server // by name; values are not nil
 	Notes   []Note             // in the order of the file
-	// Secrets are literal values in the file whose names mark them as secret. Callers must
-	// redact them.
+	// Secrets are the values in the file whose names indicate that they are secret. Callers must redact them.
 	Secrets []string
 
 	doc    *strictyaml.Document
 	places map[string]strictyaml.Path // of each server
-	// rewritten are the servers whose args are not in the file as such.
+	// rewritten names the servers whose args differ from those in the file.
 	rewritten map[string]bool
 }
 
@@ -39,13 +38,12 @@ type Note struct {
 	Text     string // one sentence, without values
 }
 
-// ReadClient reads the MCP configuration file of Claude Code and Desktop, Cursor,
-// Copilot CLI, VS Code, Gemini CLI, OpenCode, Windsurf, Cline, Roo Code or Zed.
-// Errors call the file name; they are [strictyaml.Errors]. The servers' own rules,
-// those of [Validate], are not checked.
+// ReadClient reads the MCP configuration file of Claude Code and Desktop, Cursor, Copilot CLI, VS Code,
+// Gemini CLI, OpenCode, Windsurf, Cline, Roo Code or Zed. Errors are [strictyaml.Errors], and use name as the
+// name of the file. ReadClient does not check the rules of [Validate].
 //
-// What steers nothing but a client's user interface or its questions to the user
-// is omitted with a note. Every other key has an effect or is an error.
+// Settings that only concern a client's user interface or its questions to the user are omitted with a note.
+// Every other key has an effect or is an error.
 func ReadClient(name string, data []byte) (*ClientFile, error) {
 	if isTOML(data) {
 		return nil, strictyaml.Errors{{File: name, Class: strictyaml.ErrInvalid, Message: tomlHint}}
@@ -75,7 +73,7 @@ func ReadClient(name string, data []byte) (*ClientFile, error) {
 	return r.ClientFile, nil
 }
 
-// Document is the file, to report problems at their places.
+// Document returns the parsed file, for reporting problems with their positions.
 func (f *ClientFile) Document() *strictyaml.Document { return f.doc }
 
 // Place returns the position of a server in the file, of its field, or of a key of that
@@ -85,7 +83,7 @@ func (f *ClientFile) Place(server, field, key string) strictyaml.Path {
 	if field == "" {
 		return at
 	}
-	if service, inner, nested := strings.Cut(field, "."); nested { // of a service
+	if service, inner, nested := strings.Cut(field, "."); nested { // the field belongs to a service
 		at = at.With(service)
 		for name := range strings.SplitSeq(inner, ".") {
 			at = at.With(name)
@@ -111,9 +109,8 @@ func (f *ClientFile) Place(server, field, key string) strictyaml.Path {
 	return at
 }
 
-// step returns the path from a field of a file, called name there, to one of its keys,
-// which is an item if the key is an index. If a command is a list, its args start at the
-// second item.
+// step returns the path from a field, called name in the file, to one of its keys; the path is an item if the
+// key is an index. If a command is a list, its args start at the second item.
 func step(field, name, key string) any {
 	index, err := strconv.Atoi(key)
 	switch {
@@ -129,8 +126,8 @@ func step(field, name, key string) any {
 type clientReader struct {
 	*ClientFile
 	at        strictyaml.Path   // of the servers
-	inputs    map[string]string // defaults of inputs by id; empty for none
-	variables map[string]string // environment variables and the inputs they replace
+	inputs    map[string]string // defaults of inputs by ID; empty if an input has none
+	variables map[string]string // environment variables, with the inputs that they replace
 	bareVars  bool              // $NAME is a variable
 }
 
@@ -142,7 +139,7 @@ func (r *clientReader) note(at strictyaml.Path, format string, args ...any) {
 	r.Notes = append(r.Notes, Note{r.doc.Key(at...), fmt.Sprintf(format, args...)})
 }
 
-// keys are the keys of the mapping at a place, in the order of the file.
+// keys returns the keys of the mapping at a path, in the order of the file.
 func (r *clientReader) keys(at strictyaml.Path) []string {
 	var values map[string]json.RawMessage
 	r.doc.DecodeAt(&values, at...)
@@ -179,7 +176,7 @@ func (r *clientReader) readServers() {
 	}
 }
 
-// off reports whether the file leaves a server out.
+// off reports whether the file disables a server.
 func (r *clientReader) off(name string, at strictyaml.Path) bool {
 	for _, rule := range []struct {
 		key string
@@ -194,7 +191,7 @@ func (r *clientReader) off(name string, at strictyaml.Path) bool {
 	return r.filtered(name, at)
 }
 
-// filtered reports whether Gemini CLI's lists of servers leave one out.
+// filtered reports whether Gemini CLI's lists of servers exclude a server.
 func (r *clientReader) filtered(name string, at strictyaml.Path) bool {
 	for _, list := range []string{"allowed", "excluded"} {
 		path := strictyaml.Path{"mcp", list}
@@ -214,8 +211,7 @@ const shapes = "mcpServers (Claude, Cursor, Copilot CLI, Gemini CLI, Windsurf, C
 
 const tomlHint = `this is TOML, as Codex has it, and only JSON is read; write the servers as {"mcpServers": {"NAME": {"command": "…", "args": ["…"], "env": {"KEY": "…"}}}}`
 
-// tomlLine matches a table or a key and its value in TOML, which no line of JSON
-// begins with.
+// tomlLine matches the header of a TOML table, or a key and its value. No line of JSON matches.
 var tomlLine = regexp.MustCompile(`^(\[\[?[A-Za-z_][^]{}:]*\]\]?\s*(#.*)?|[A-Za-z_][A-Za-z0-9_.-]*\s*=.*)$`)
 
 // isTOML reports whether the first line that is not empty or a comment is TOML.
@@ -229,7 +225,7 @@ func isTOML(data []byte) bool {
 	return false
 }
 
-// find finds the servers and reports a file that has none.
+// find finds the servers. It reports an error if the file has none.
 func (r *clientReader) find() bool {
 	keys := r.keys(nil)
 	var found []string
@@ -256,8 +252,8 @@ func (r *clientReader) find() bool {
 	return r.doc.Err() == nil
 }
 
-// findOpenCode returns the path of the servers in a file with the key mcp. OpenCode has
-// them there; its version 2 and VS Code's settings.json have them one level below.
+// findOpenCode returns the path of the servers in a file with the key mcp. In OpenCode's files, the servers
+// are directly below the key; in version 2 of these files and in VS Code's settings.json, one level deeper.
 func (r *clientReader) findOpenCode() strictyaml.Path {
 	at := strictyaml.Path{"mcp"}
 	if !r.doc.Has("mcp", "servers") || r.isServer("mcp", "servers") {
@@ -296,19 +292,19 @@ func (r *clientReader) found(keys []string) string {
 	return "only " + quoted(keys)
 }
 
-// serverKeys are the keys under which clients have servers.
+// serverKeys are the keys under which clients store servers.
 var serverKeys = []string{"mcpServers", "servers", "context_servers", "mcp_servers"}
 
-// aboutServers matches keys of clients' settings that enable servers or allow them.
+// aboutServers matches keys of clients' settings that enable or allow servers.
 var aboutServers = regexp.MustCompile(`(?i)mcp`)
 
 const (
-	maxNested = 20  // places that are noted
-	maxPlace  = 200 // bytes of one
+	maxNested = 20  // maximum number of places that are noted
+	maxPlace  = 200 // maximum size of one, in bytes
 )
 
-// nested returns the places below one that hold servers, as those of projects in
-// Claude Code's ~/.claude.json.
+// nested returns the paths below at that hold servers, such as those of projects in Claude Code's
+// ~/.claude.json.
 func (r *clientReader) nested(at strictyaml.Path) (found []strictyaml.Path) {
 	for _, key := range r.doc.Keys(at...) {
 		path := at.With(key)
@@ -326,7 +322,7 @@ func (r *clientReader) nested(at strictyaml.Path) (found []strictyaml.Path) {
 	return found
 }
 
-// leftOut notes the other keys of a file: a client's settings have many.
+// leftOut notes the file's other keys in one message, since a client's settings have many.
 func (r *clientReader) leftOut(keys []string) {
 	rest := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		return key == r.at[0] || key == "inputs" || key == "$schema" || key == "mcp" && r.at[0] == "mcpServers"
@@ -358,5 +354,5 @@ func (r *clientReader) leftOut(keys []string) {
 	}
 }
 
-// quoted lists some words.
+// quoted lists words for a message.
 func quoted(words []string) string { return strings.Join(text.Some(words, 8, quote), ", ") }

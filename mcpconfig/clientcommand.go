@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// plainCommand returns the program and the arguments that a client's command stands for:
-// a command in one string is its words, cmd /c runs the command behind it, and a program
-// of Windows is the one of that name.
+// plainCommand returns the program and the arguments that a client's command stands for. It splits a command
+// in one string into words, removes a leading cmd /c, and replaces the name of a Windows program.
 func plainCommand(words []string) []string {
 	if split := splitCommand(words[0]); split != nil {
 		words = slices.Concat(split, words[1:])
@@ -37,7 +36,7 @@ var (
 	commandQuotes = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 )
 
-// plainProgram returns the name that a program of Windows has elsewhere.
+// plainProgram returns the name of a Windows program on other systems.
 func plainProgram(word string) string {
 	name := windowsSuffix.ReplaceAllString(windowsPath.ReplaceAllString(word, ""), "")
 	for _, known := range append(Launchers(), "cmd", "node", "python") {
@@ -48,8 +47,8 @@ func plainProgram(word string) string {
 	return name
 }
 
-// splitCommand returns the words of a command in one string, or nil if it is one word, a
-// path with blanks, or a shell's.
+// splitCommand splits a command in one string into words. It returns nil if there is only one word, or if the
+// string is a path with blanks or needs a shell.
 func splitCommand(command string) []string {
 	if !strings.ContainsAny(command, " \t") || strings.ContainsAny(command, shellSyntax) {
 		return nil

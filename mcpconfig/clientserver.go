@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// clientServer is one server of a client's file. Fields that are named like one
-// of Server take its place, because the clients' type differs.
+// clientServer is one server of a client's file. Its fields replace fields of Server with the same name,
+// since their types differ in clients' files.
 type clientServer struct {
 	Server
 	clientInterface
@@ -35,8 +35,8 @@ type clientServer struct {
 	Disabled     bool              `json:"disabled,omitempty"`
 }
 
-// clientInterface is what steers a client's user interface or its questions to
-// the user, and nothing a server does.
+// clientInterface holds settings that concern only a client's user interface or its questions to the user,
+// and not what a server does.
 type clientInterface struct {
 	AlwaysAllow    json.RawMessage `json:"alwaysAllow,omitempty"`
 	AutoApprove    json.RawMessage `json:"autoApprove,omitempty"`
@@ -69,7 +69,7 @@ type clientRefused struct {
 	TCP              json.RawMessage `json:"tcp,omitempty" refused:"WebSocket is no transport of waza's; give a url of streamable HTTP or SSE"`
 }
 
-// otherNames are the clients' names for fields of Server.
+// otherNames maps fields of Server to the names that clients use for them.
 var otherNames = map[string][]string{
 	"type":  {"transport"},
 	"args":  {"command"},
@@ -85,7 +85,7 @@ func (c *commandLine) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '"' {
 		data = slices.Concat([]byte{'['}, data, []byte{']'})
 	}
-	var words []*string // nil for null
+	var words []*string // null entries are nil
 	if json.Unmarshal(data, &words) != nil || len(words) == 0 || slices.Contains(words, nil) {
 		return errors.New("it must be a program, or a list of a program and its arguments")
 	}
@@ -95,7 +95,7 @@ func (c *commandLine) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// server reads one server, called host in the result.
+// server reads one server. host is its name in the result.
 func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	var c clientServer
 	if !r.doc.DecodeAt(&c, at...) || !r.single(at) {
@@ -126,7 +126,7 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	return &s
 }
 
-// command returns the words of a command as a container has them.
+// command converts the words of a command to those for a container.
 func (r *clientReader) command(host string, at strictyaml.Path, words []string) []string {
 	plain := plainCommand(words)
 	if !slices.Equal(plain, words) {
@@ -136,8 +136,8 @@ func (r *clientReader) command(host string, at strictyaml.Path, words []string) 
 	return plain
 }
 
-// onlyVariables rejects secrets that come from anything but variables. Client files are
-// shared, and users do not expect them to read other files or run programs.
+// onlyVariables rejects secrets that do not come from variables. Client files are shared, and users do not
+// expect them to read other files or run programs.
 func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets map[string]Secret) {
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if secret := secrets[name]; secret.File != "" || len(secret.Command) > 0 {
@@ -146,9 +146,9 @@ func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets ma
 	}
 }
 
-// noWayOut rejects egress and addresses in the file, with which its author could send the
-// values of the user's variables anywhere, including the user's network. It also rejects
-// builds, which read the user's directories.
+// noWayOut rejects egress and addresses in the file: the file's author could use them to send the values of
+// the user's variables anywhere, including the user's network. It also rejects builds, which read the user's
+// directories.
 func (r *clientReader) noWayOut(host string, at strictyaml.Path, s Server) {
 	if len(s.Egress) > 0 {
 		r.doc.KeyProblemf(at.With("egress"), "server %q: egress: a client's file cannot allow its own servers hosts; allow them with --egress %s=HOST, or put the server into the eval", host, host)
@@ -161,8 +161,7 @@ func (r *clientReader) noWayOut(host string, at strictyaml.Path, s Server) {
 	}
 }
 
-// headers leaves out those that waza and the agent set themselves, which some
-// clients have in their examples.
+// headers omits headers that waza and the agent set themselves, which some clients' examples contain.
 func (r *clientReader) headers(host string, at strictyaml.Path, all map[string]string) map[string]string {
 	kept := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -175,7 +174,7 @@ func (r *clientReader) headers(host string, at strictyaml.Path, all map[string]s
 	return firstMap(kept)
 }
 
-// single checks that no field is given under two names.
+// single reports an error if a field is given under two names.
 func (r *clientReader) single(at strictyaml.Path) bool {
 	for field, others := range otherNames {
 		if field == "args" {
@@ -206,14 +205,14 @@ func (r *clientReader) leaveOut(c clientInterface, host string, at strictyaml.Pa
 	}
 }
 
-// refuse reports settings that are not supported, unless they are empty or false.
+// refuse reports unsupported settings, unless they are empty or false.
 func (r *clientReader) refuse(c clientRefused, host string, at strictyaml.Path) {
 	for name, field := range given(c) {
 		r.doc.KeyProblemf(at.With(name), "server %q: %s: %s", host, name, field.Tag.Get("refused"))
 	}
 }
 
-// given yields the keys of a struct of raw values that ask for something.
+// given yields the keys of a struct of raw values whose values are neither empty nor false.
 func given(c any) func(yield func(string, reflect.StructField) bool) {
 	return func(yield func(string, reflect.StructField) bool) {
 		v := reflect.ValueOf(c)
@@ -229,7 +228,7 @@ func given(c any) func(yield func(string, reflect.StructField) bool) {
 	}
 }
 
-// tools returns the tools to show. "*" stands for all.
+// tools returns the tools to show. "*" means all.
 func (r *clientReader) tools(host string, at strictyaml.Path, tools []string) []string {
 	if slices.Contains(tools, "*") {
 		return nil
@@ -245,8 +244,8 @@ func (r *clientReader) tools(host string, at strictyaml.Path, tools []string) []
 	return nil
 }
 
-// transport returns the normalized type. Without a type, a URL means streamable HTTP,
-// unless its path contains SSE. Clients find out by trying.
+// transport returns the normalized type. Without a type, a URL means streamable HTTP, unless its path
+// contains SSE; clients try which one it is.
 func (r *clientReader) transport(host, name, url string) string {
 	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name)) {
 	case "stdio", "local":
@@ -272,15 +271,15 @@ func (r *clientReader) transport(host, name, url string) string {
 	return "http"
 }
 
-// IsEventsURL reports whether a URL without a type is taken for one of the HTTP+SSE transport:
-// whether its path ends in /sse.
+// IsEventsURL reports whether a URL without a type means the HTTP+SSE transport: whether its path ends with
+// /sse.
 func IsEventsURL(url string) bool {
 	path, _, _ := strings.Cut(url, "?")
 	return strings.HasSuffix(strings.TrimRight(path, "/"), "/sse")
 }
 
-// timeout returns the request timeout in milliseconds. OpenCode uses milliseconds, as waza
-// does. Other clients use milliseconds or seconds, depending on the size of the number.
+// timeout returns the request timeout in milliseconds. OpenCode uses milliseconds, like waza. For other
+// clients, the size of the number decides between milliseconds and seconds.
 func (r *clientReader) timeout(c clientServer, at strictyaml.Path) float64 {
 	const hour = 3600
 	inSeconds := c.Timeout < 1000 || c.Timeout <= hour && (c.AlwaysAllow != nil || c.AutoApprove != nil || c.WatchPaths != nil)
@@ -295,15 +294,15 @@ func (r *clientReader) timeout(c clientServer, at strictyaml.Path) float64 {
 // TOKEN_TYPE.
 var secretName = regexp.MustCompile(`(?i)(token|secret|password|passwd|credentials?|(api|access|private)[_-]?key|^(proxy-)?authorization|^cookie)$`)
 
-// minSecret keeps words like none from being redacted everywhere.
+// minSecret is the minimum length of a secret. It keeps words such as none from being redacted everywhere.
 const minSecret = 8
 
-// secrets collects values that the file spells out and that are secret by name.
+// secrets collects literal values in the file whose names indicate that they are secret.
 func (r *clientReader) secrets(s Server) {
 	eachString(&s, func(field, key, value string) string {
 		if (field == "env" || field == "headers") && secretName.MatchString(key) && !hasVariable(value) {
 			candidates := []string{value}
-			if _, token, found := strings.Cut(value, " "); found && field == "headers" { // after a scheme, such as Bearer
+			if _, token, found := strings.Cut(value, " "); found && field == "headers" { // the token follows a scheme, such as Bearer
 				candidates = append(candidates, token)
 			}
 			r.Secrets = append(r.Secrets, slices.DeleteFunc(candidates, func(s string) bool { return len(s) < minSecret })...)

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// readInputs reads the inputs next to the servers, as VS Code has them: questions whose answers
+// readInputs reads the inputs next to the servers, which VS Code defines: questions to the user whose answers
 // replace ${input:ID} in a server.
 func (r *clientReader) readInputs() {
 	at := r.at[:len(r.at)-1].With("inputs")
@@ -44,14 +44,13 @@ var (
 	notInName   = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// clientOwn are variables that a client sets from its window and its machine.
+// clientOwn are variables that clients set from their window and machine.
 var clientOwn = []string{
 	"workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "userHome", "pathSeparator", "/", "cwd", "file",
 	"fileBasename", "fileDirname", "relativeFile", "execPath", "extensionPath",
 }
 
-// translate converts the variables in value, from the position at, to the format of
-// [Expand].
+// translate converts the variables in value, which is at the position at, to the format of [Expand].
 func (r *clientReader) translate(at strictyaml.Path, field, value string) string {
 	if r.openCode() {
 		value = openCodeVar.ReplaceAllStringFunc(value, func(found string) string {
@@ -72,8 +71,8 @@ func (r *clientReader) translate(at strictyaml.Path, field, value string) string
 	})
 }
 
-// bare translates $NAME. Gemini CLI and Copilot CLI expand it anywhere; other clients may
-// take it literally.
+// bare translates $NAME. Gemini CLI and Copilot CLI expand it anywhere; other clients may treat it as literal
+// text.
 func (r *clientReader) bare(at strictyaml.Path, field, value string) string {
 	if bare := bareVar.FindStringSubmatch(value); bare != nil && (field == "env" || field == "headers") {
 		r.note(at, "$%s is read as ${%[1]s}", bare[1])
@@ -86,15 +85,15 @@ func (r *clientReader) bare(at strictyaml.Path, field, value string) string {
 		case r.bareVars && name == strings.ToUpper(name):
 			r.note(at, "$%s is read as ${%[1]s}", name)
 			return "${" + name + "}"
-		default: // a part of a secret, perhaps, so it is not quoted
+		default: // not quoted, since it may be a part of a secret
 			r.note(at, "a $ with a name behind it is taken literally, as most clients do; write ${NAME} for the variable NAME")
 		}
 		return found
 	})
 }
 
-// expandsBare reports whether the file is Gemini CLI's or Copilot CLI's, by keys that only
-// these have.
+// expandsBare reports whether the file belongs to Gemini CLI or Copilot CLI, judging by keys that only these
+// clients have.
 func (r *clientReader) expandsBare() bool {
 	return r.at[0] == "mcpServers" && slices.ContainsFunc(r.doc.Keys(r.at...), func(name string) bool {
 		var server any
@@ -110,7 +109,7 @@ func (r *clientReader) expandsBare() bool {
 	})
 }
 
-// variable is one ${…}.
+// variable translates one ${…}.
 func (r *clientReader) variable(at strictyaml.Path, found string) string {
 	inside := found[2 : len(found)-1]
 	kind, name, hasKind := strings.Cut(inside, ":")
@@ -137,8 +136,8 @@ func (r *clientReader) environment(at strictyaml.Path, name string) string {
 	return "${" + name + "}"
 }
 
-// input returns the environment variable that replaces an input, named after it, since
-// there is no user to ask.
+// input returns the environment variable that replaces an input and is named after it, since there is no user
+// to ask.
 func (r *clientReader) input(at strictyaml.Path, id string) string {
 	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
 	if !IsVariable(name) {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// runOption is an option of docker run. If neither refuse nor take is set, it asks for what
-// isolated containers do anyway.
+// runOption is an option of docker run. If neither refuse nor take is set, isolated containers do what it
+// asks for anyway.
 type runOption struct {
-	switches bool   // it takes no value
-	refuse   string // why, and what to do instead; behind the option's name
+	switches bool   // it has no value
+	refuse   string // reason and alternative, for a message that begins with the option's name
 	take     func(r *runReader, name, value string)
 }
 
-// runLetters is the long names of the short options.
+// runLetters maps the short options to the long ones.
 func runLetters() map[string]string {
 	return map[string]string{
 		"d": "detach", "e": "env", "i": "interactive", "l": "label", "m": "memory", "P": "publish-all",
@@ -25,7 +25,7 @@ func runLetters() map[string]string {
 	}
 }
 
-// takenOptions is the names of the options that are not refused.
+// takenOptions returns the names of the options that are not refused.
 func takenOptions() []string {
 	all := runOptions()
 	maps.DeleteFunc(all, func(_ string, o runOption) bool { return o.refuse != "" })
@@ -57,7 +57,7 @@ func runOptions() map[string]runOption {
 	return all
 }
 
-// refusedOptions is what would break isolation, or means nothing in it.
+// refusedOptions returns the options that would break isolation or are meaningless with it.
 func refusedOptions() map[string]runOption {
 	const (
 		mounts     = "mounts a directory of the host, which an isolated server must not reach; copy files in with files, and list what it writes to under writable"
@@ -93,8 +93,8 @@ func refusedOptions() map[string]runOption {
 	return all
 }
 
-// setsText returns an option whose value is the text field of the server called own. The
-// value must not contradict one that the field already has.
+// setsText returns an option whose value becomes the text field of the server called own. The value must not
+// contradict the field's existing value.
 func setsText(own string, field func(*Server) *string, check func(value string) error) runOption {
 	return runOption{take: func(r *runReader, name, value string) {
 		if err := check(value); err != nil {
@@ -108,8 +108,8 @@ func setsText(own string, field func(*Server) *string, check func(value string) 
 	}}
 }
 
-// unlessVariable returns check, which a value with variables passes: it is checked once they are
-// expanded.
+// unlessVariable returns a function that applies check to values without variables. Values with variables are
+// checked after expansion.
 func unlessVariable(check func(value string) error) func(string) error {
 	return func(value string) error {
 		if hasVariable(value) {
@@ -119,8 +119,8 @@ func unlessVariable(check func(value string) error) func(string) error {
 	}
 }
 
-// takeEnv takes KEY=VALUE, or KEY with the value that env has for it, and else
-// that of the runner's variable.
+// takeEnv takes KEY=VALUE, or KEY with its value in env or, if that has none, the value of the runner's
+// variable.
 func (r *runReader) takeEnv(name, value string) {
 	key, value, given := strings.Cut(value, "=")
 	if !IsVariable(key) {
@@ -128,7 +128,7 @@ func (r *runReader) takeEnv(name, value string) {
 		return
 	}
 	if _, secret := r.from.Secrets[key]; secret && !given {
-		return // it is given where the server is started
+		return // its value is set where the server is started
 	}
 	if !given {
 		var own bool

@@ -17,11 +17,11 @@ func IsDockerRun(s Server) bool {
 	return s.Image == "" && s.Build == nil && (program == "docker" || program == "podman")
 }
 
-// FromDockerRun converts a docker run command to a server with an image. It returns s
-// unchanged unless [IsDockerRun]. Variables are not expanded. Options that would break
-// isolation, and unknown ones, are rejected as [Errors] at the arguments of s.
+// FromDockerRun converts a docker run command to a server with an image. It returns s unchanged unless
+// [IsDockerRun]. It does not expand variables. It rejects unknown options, and options that would break
+// isolation, with [Errors] at the arguments of s.
 //
-// It is for isolated runs; otherwise the command runs unchanged.
+// It is for isolated runs; without isolation, the command runs unchanged.
 func FromDockerRun(name string, s Server) (Server, error) {
 	if !IsDockerRun(s) {
 		return s, nil
@@ -39,12 +39,12 @@ func FromDockerRun(name string, s Server) (Server, error) {
 	return r.to, nil
 }
 
-// runReader reads the arguments of one docker run.
+// runReader reads the arguments of a docker run command.
 type runReader struct {
 	findings
 	from, to   Server
-	at         int             // argument being read
-	named      map[string]bool // variables that -e passes on from env
+	at         int             // index of the current argument
+	named      map[string]bool // variables that -e passes from env
 	entrypoint *string
 }
 
@@ -75,8 +75,8 @@ func (r *runReader) verb() bool {
 	return false
 }
 
-// options reads up to the image. An option that is not known ends it: whether it
-// takes a value is not known either.
+// options reads the options up to the image. It stops at an unknown option, since it is unknown whether the
+// next argument is the option's value.
 func (r *runReader) options() bool {
 	for ; r.at < len(r.from.Args); r.at++ {
 		arg := r.from.Args[r.at]
@@ -107,7 +107,7 @@ func (r *runReader) long(arg string) bool {
 	return r.option(name, o, value, given)
 }
 
-// short reads one letter, or several: -it, -eKEY, -ie KEY.
+// short reads an argument with one or more short options: -it, -eKEY, -ie KEY.
 func (r *runReader) short(arg string) bool {
 	for letters := arg[1:]; letters != ""; {
 		name := "-" + letters[:1]
@@ -127,7 +127,7 @@ func (r *runReader) short(arg string) bool {
 	return true
 }
 
-// option processes one option, whose value may be the next argument.
+// option processes one option. Its value may be the next argument.
 func (r *runReader) option(name string, o runOption, value string, given bool) bool {
 	place := r.at
 	if !o.switches && !given {
@@ -139,7 +139,7 @@ func (r *runReader) option(name string, o runOption, value string, given bool) b
 		value = r.from.Args[r.at]
 	}
 	here := r.at
-	r.at = place // of the option itself, for messages
+	r.at = place // for messages: the position of the option itself
 	switch on, err := strconv.ParseBool(value); {
 	case o.refuse != "":
 		r.wrong("%s %s", name, o.refuse)
@@ -152,7 +152,7 @@ func (r *runReader) option(name string, o runOption, value string, given bool) b
 	return true
 }
 
-// image reads the image and the arguments for its entrypoint.
+// image reads the image and the arguments of its entrypoint.
 func (r *runReader) image() {
 	words := r.from.Args
 	if r.at >= len(words) {
@@ -179,7 +179,7 @@ func (r *runReader) image() {
 	}
 }
 
-// checkEnv refuses variables that docker run would not pass on either.
+// checkEnv rejects variables that docker run would not pass to the container.
 func (r *runReader) checkEnv() {
 	for _, key := range slices.Sorted(maps.Keys(r.from.Env)) {
 		if !r.named[key] {

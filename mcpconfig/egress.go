@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Egress is an entry of egress as in the file: a host that may be accessed, with its ports.
+// Egress is an entry of egress as written in a file: a host that may be accessed, with its ports.
 type Egress struct {
 	Host    string `json:"host" jsonschema:"HOST:PORT, HOST for ports 443 and 80, *.HOST:PORT for every name below HOST, or IP:PORT or CIDR:PORT"`
 	Ports   []int  `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports, if host has none; default 443 and 80"`
@@ -28,7 +28,7 @@ func (e Egress) String() string {
 	return text
 }
 
-// SetShort reads an entry that is a host and nothing more.
+// SetShort reads an entry that is only a host.
 func (e *Egress) SetShort(host string) error {
 	if host == "" {
 		return errors.New("it must not be empty")
@@ -39,17 +39,17 @@ func (e *Egress) SetShort(host string) error {
 
 // Destination is a parsed entry of egress: a name or address range, with the allowed ports.
 type Destination struct {
-	// Name is in lowercase. A leading "*." matches every name below the rest, but not the
-	// rest itself. Name is empty if there is a Range.
+	// Name is in lower case. A leading "*." matches every name below the rest, but not the rest itself. Name
+	// is empty if there is a Range.
 	Name  string       `json:"name,omitempty"`
 	Range netip.Prefix `json:"range,omitzero"`
 	Ports []int        `json:"ports"`
-	// Address is connected to instead of the addresses of Name, at Port unless that is 0.
+	// Address is connected to instead of the addresses of Name. The port is Port, unless that is 0.
 	Address netip.Addr `json:"address,omitzero"`
 	Port    int        `json:"port,omitempty"`
 }
 
-// String names it as in a file.
+// String formats the destination as in a file.
 func (d Destination) String() string {
 	host := d.Name
 	switch {
@@ -76,8 +76,8 @@ func (d Destination) String() string {
 	return strings.Join(ports, ", ") + at
 }
 
-// maxEgressPorts is how many ports all entries of a container may have together: its guest
-// listens at each.
+// maxEgressPorts is the maximum number of ports of all of a container's entries together: its guest listens
+// on each.
 const maxEgressPorts = 128
 
 // EgressProblem is an error in the entry at Index, or in the whole list if Index is -1.
@@ -107,7 +107,7 @@ func ReadEgress(entries []Egress) (all []Destination, problems []EgressProblem) 
 	return all, problems
 }
 
-// unlike returns an error if others contain the destination already.
+// unlike returns an error if others already contain the destination.
 func (d Destination) unlike(others []Destination) error {
 	for _, other := range others {
 		if other.Name != d.Name || other.Range != d.Range {
@@ -155,7 +155,7 @@ func (e Egress) destination() (Destination, error) {
 	return d, nil
 }
 
-// ports are those of an entry, port being that of its host or 0.
+// ports returns the ports of an entry. port is the port written after its host, or 0.
 func (e Egress) ports(port int) ([]int, error) {
 	switch {
 	case port != 0 && e.Ports != nil:
@@ -203,7 +203,7 @@ func splitPort(s string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// readHost is a name in lower case, or a range of addresses.
+// readHost returns a name in lower case, or a range of addresses.
 func readHost(host string) (string, netip.Prefix, error) {
 	var prefix netip.Prefix
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Zone() == "" && !addr.Is4In6() {
@@ -236,8 +236,8 @@ func readHost(host string) (string, netip.Prefix, error) {
 	return below, prefix, nil
 }
 
-// ReadHostName is a host's name in DNS (RFC 1123, section 2.1) in lower case. What
-// resolvers may take for an address is none.
+// ReadHostName returns a host name in DNS (RFC 1123, section 2.1) in lower case. It rejects names that
+// resolvers may interpret as addresses.
 func ReadHostName(text string) (name string, err error) {
 	name = strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

@@ -20,8 +20,8 @@ var (
 // field, which may be a secret.
 type Error struct {
 	Server  string
-	Field   string // as in the file, such as env or services.db.env; empty for the server as a whole
-	Key     string // of a map's value, or the index in a list; may be empty
+	Field   string // as in the file, such as env or services.db.env; empty if the error concerns the whole server
+	Key     string // key of a map's value, or index in a list; may be empty
 	Message string
 	Class   error
 }
@@ -33,10 +33,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("server %q: %s", e.Server, e.Message)
 }
 
-// Unwrap gives the class.
+// Unwrap returns the class.
 func (e *Error) Unwrap() error { return e.Class }
 
-// Errors is everything wrong with a server, or with several.
+// Errors holds all errors in one or more servers.
 type Errors = strictyaml.List[*Error]
 
 // findings collects the errors of one server.
@@ -47,7 +47,7 @@ type findings struct {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// where is a field as people write it: args[1], env.TOKEN, files["/x"].
+// where formats a field and a key for people: args[1], env.TOKEN, files["/x"].
 func where(field, key string) string {
 	if key == "" {
 		return field

@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// Expand expands variables in every string of s: ${VAR} and ${VAR:-default}, where the
-// default is used if the variable is unset or empty, and $${ for a literal "${". Values are
-// not expanded again. The error contains every field that fails, as [Errors] of class
-// [ErrMissingVariable] or [ErrInvalid]. The result is validated.
+// Expand expands variables in every string of s: ${VAR} and ${VAR:-default}, where the default is used if the
+// variable is unset or empty, and $${ for a literal "${". Values are not expanded again. The error lists
+// every field that fails, as [Errors] of class [ErrMissingVariable] or [ErrInvalid]. The result is validated.
 //
-// values are those of variables, without duplicates, which callers must redact if they are secret.
+// values are the values of variables, without duplicates. Callers must redact those that are secret.
 func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded Server, values []Value, err error) {
 	f := &findings{server: name}
 	eachString(&s, func(field, key, value string) string {
@@ -41,8 +40,8 @@ func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded
 	return s, slices.Compact(values), Validate(name, literal(s))
 }
 
-// Value is the value of a variable that was inserted into a text. A default is none, nor is a value
-// that is the same as the default beside it.
+// Value is the value of a variable that was inserted into a text. Defaults are not included, nor are values
+// that equal the default given with the variable.
 type Value struct{ Variable, Text string }
 
 // CheckText returns an error if the variables in a text are malformed.
@@ -51,8 +50,8 @@ func CheckText(text string) error {
 	return err
 }
 
-// ExpandText expands variables in a text, as [Expand] does. Its error is of class
-// [ErrMissingVariable] or [ErrInvalid]. values are those of variables.
+// ExpandText expands variables in a text, like [Expand]. Its error is of class [ErrMissingVariable] or
+// [ErrInvalid]. values are the values of variables.
 func ExpandText(text string, lookup func(string) (string, bool)) (expanded string, values []Value, err error) {
 	parts, err := split(text)
 	if err != nil {
@@ -65,8 +64,8 @@ func ExpandText(text string, lookup func(string) (string, bool)) (expanded strin
 	return expanded, values, nil
 }
 
-// expand returns the text of parts, the values of variables in it, and the variables that
-// are not set and have no default.
+// expand returns the text of parts, the values of variables in it, and the names of variables that are unset
+// and have no default.
 func expand(parts []part, lookup func(string) (string, bool)) (text string, values []Value, missing []string) {
 	var b strings.Builder
 	for _, p := range parts {
@@ -89,8 +88,8 @@ func expand(parts []part, lookup func(string) (string, bool)) (text string, valu
 	return b.String(), values, missing
 }
 
-// literal escapes text that looks like a variable after expansion, because it was escaped
-// or is a value, so that Validate treats it as text.
+// literal escapes text that looks like a variable after expansion, because it was escaped or is part of a
+// value, so that Validate treats it as text.
 func literal(s Server) Server {
 	eachString(&s, func(_, _, value string) string { return strings.ReplaceAll(value, "${", "$") })
 	return s
@@ -103,8 +102,8 @@ type Variable struct {
 	HasDefault bool
 }
 
-// Variables lists the variables of s in the order of its fields. Its error is
-// what Expand would say whatever the variables' values.
+// Variables lists the variables of s in the order of its fields. It returns the errors that Expand would
+// return whatever the values of the variables are.
 func Variables(name string, s Server) ([]Variable, error) {
 	f := &findings{server: name}
 	var all []Variable
@@ -123,14 +122,14 @@ func Variables(name string, s Server) ([]Variable, error) {
 	return all, f.err()
 }
 
-// part is a stretch of a string: text, or a variable with text as its default.
+// part is a part of a string: text, or a variable with text as its default.
 type part struct {
 	text       string
 	variable   string
 	hasDefault bool
 }
 
-// IsVariable reports whether an environment's variable can have this name.
+// IsVariable reports whether name is valid for an environment variable.
 func IsVariable(name string) bool { return variableName.MatchString(name) }
 
 // VariablePattern matches valid names of environment variables.
@@ -175,17 +174,15 @@ func reference(s string) (part, error) {
 	return part{text: fallback, variable: name, hasDefault: hasDefault}, nil
 }
 
-// hasVariable reports whether s may read otherwise once it is expanded.
+// hasVariable reports whether expansion may change s.
 func hasVariable(s string) bool { return strings.Contains(s, "${") }
 
-// Merge lays overlay over base, server by server and field by field. A new name
-// adds a server, and nil removes one, which must be there. In a server of both,
-// env, secrets, headers and files merge by key, and services in the way servers do; every
-// other field of overlay that is set takes the place of base's. Neither argument
-// is changed, and the result shares nothing with them.
+// Merge lays overlay over base, server by server and field by field. A new name adds a server, and nil
+// removes one, which must exist. In a server of both, env, secrets, headers and files merge by key, and
+// services like servers; every other field that is set in overlay replaces that of base. Neither argument is
+// changed, and the result shares no memory with them.
 //
-// The result is not validated: a field that overlay sets may not go with one
-// that base has.
+// The result is not validated: a field of overlay may be incompatible with one of base.
 func Merge(base, overlay map[string]*Server) (map[string]Server, error) {
 	f := &findings{}
 	merged := make(map[string]Server, len(base)+len(overlay))
@@ -220,8 +217,8 @@ func (f *findings) overlay(s, over Server) Server {
 	return s
 }
 
-// overlayServices lays services of one server over others of it. All of it may be
-// kept: both are copies.
+// overlayServices lays services of one server over others. Its result may share memory with the arguments,
+// which are copies.
 func (f *findings) overlayServices(services, over map[string]*Service) map[string]*Service {
 	for _, name := range slices.Sorted(maps.Keys(over)) {
 		under, declared := services[name]
@@ -242,8 +239,7 @@ func (f *findings) overlayServices(services, over map[string]*Service) map[strin
 	return services
 }
 
-// lay puts every field of over that is set in the place of under's; maps merge by
-// key.
+// lay copies every field that is set in over to under; maps merge by key.
 func lay[T any](under, over *T) {
 	layFields(reflect.ValueOf(under).Elem(), reflect.ValueOf(over).Elem())
 }

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// eachString hands every string of s, except the keys of maps and secrets, to f and puts
-// what f returns in its place. A field of a service is named with its place, as
-// in services.db.env. Lists and maps are copied first, so a copy of a Server can
-// be changed without changing the original.
+// eachString replaces every string of s, except keys of maps and secrets, by the result of f. A field of a
+// service is named with its place, such as services.db.env. Lists and maps are copied first, so a copy of a
+// Server can be changed without changing the original.
 func eachString(s *Server, f func(field, key, value string) string) {
 	eachOf(reflect.ValueOf(s).Elem(), "", f)
 }
@@ -62,7 +61,7 @@ func eachOf(v reflect.Value, prefix string, f func(field, key, value string) str
 	}
 }
 
-// copyOf returns a copy of *s, whose field is called place, after eachOf.
+// copyOf returns a copy of *s after eachOf. place is the name of its field.
 func copyOf[T any](s *T, place string, f func(field, key, value string) string) *T {
 	if s == nil {
 		return nil
@@ -72,7 +71,7 @@ func copyOf[T any](s *T, place string, f func(field, key, value string) string) 
 	return &copied
 }
 
-// fieldName is the key of a field in a file.
+// fieldName returns the key of a field in a file.
 func fieldName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name

@@ -15,15 +15,14 @@ const (
 	PyPI = "pypi"
 )
 
-// Package is a server that is written as a command which fetches it: npx or uvx.
+// Package is a server that is given by a command which fetches it: npx or uvx.
 type Package struct {
 	Ecosystem string
-	// Wanted are the packages to install, starting with that of the server. It is not
-	// empty.
+	// Wanted are the packages to install, starting with that of the server. There is at least one.
 	Wanted []Requirement
 	// Program is the name of the program to run; empty for the first package's own.
 	Program string
-	// Args are the program's own arguments, as written: the last ones of the server.
+	// Args are the program's own arguments, as written: the last arguments of the server.
 	Args []string
 }
 
@@ -31,9 +30,9 @@ type Package struct {
 type Requirement struct {
 	Text string // as written
 	Name string // npm: with its scope
-	// Spec is the wanted version in the syntax of the registry. For npm it is a version,
-	// range or tag; for PyPI it is the rest of the requirement after the name, starting
-	// with extras. Empty means the latest version.
+	// Spec is the wanted version in the syntax of the registry. For npm it is a version, range or tag; for
+	// PyPI it is the rest of the requirement after the name, starting with extras. If empty, it means the
+	// latest version.
 	Spec    string
 	Version string // exact version; empty if it must be resolved
 }
@@ -47,12 +46,11 @@ func (p Package) String() string {
 	return p.Ecosystem + ":" + strings.Join(texts, " ")
 }
 
-// ReadPackage reads a server whose command installs it from a registry: npx, npm exec, uvx
-// or uv tool run. ok is false for all others. A package that cannot be installed before a
-// run is an error, as [Errors] of class [ErrInvalid].
+// ReadPackage reads a server whose command installs it from a registry: npx, npm exec, uvx or uv tool run. ok
+// is false for all other commands. A package that cannot be installed before a run is an error, as [Errors]
+// of class [ErrInvalid].
 //
-// s is not expanded: the package must be literal, and only the program's own arguments may
-// contain variables.
+// s is not expanded: the package must be literal, and only the program's own arguments may contain variables.
 func ReadPackage(name string, s Server) (p Package, ok bool, err error) {
 	l, at, ok := launcherOf(s)
 	if !ok {
@@ -68,9 +66,9 @@ func ReadPackage(name string, s Server) (p Package, ok bool, err error) {
 
 // launcher is a command that installs and runs a package.
 type launcher struct {
-	name        string // as messages call it
+	name        string // name in messages
 	ecosystem   string
-	silent      []string // options that change nothing here
+	silent      []string // options that have no effect here
 	packages    []string // options whose value is the package of the program
 	extras      []string // options whose value is an additional package
 	requirement func(string) (Requirement, string)
@@ -78,11 +76,10 @@ type launcher struct {
 	separates bool
 }
 
-// Launchers returns the commands that are not simply a program in an image.
+// Launchers returns the commands that are more than a program in an image.
 func Launchers() []string { return []string{"npx", "npm", "uvx", "uv", "docker", "podman"} }
 
-// launcherOf is the launcher of s, and the place among its args where its options
-// begin.
+// launcherOf returns the launcher of s, and the index of the launcher's first option in args.
 func launcherOf(s Server) (l launcher, at int, ok bool) {
 	if s.URL != "" {
 		return l, 0, false
@@ -115,8 +112,8 @@ type reader struct {
 	findings
 	launcher  launcher
 	args      []string
-	at        int  // the next one
-	separated bool // by "--"
+	at        int  // index of the next argument
+	separated bool // "--" was read
 	holders   []Requirement
 	extras    []Requirement
 }
@@ -159,7 +156,7 @@ func example(ecosystem string) string {
 	return "mcp-server-time@2026.8.31"
 }
 
-// option reads the option at hand, with its value.
+// option reads the current option and its value.
 func (r *reader) option() {
 	at := r.at
 	r.at++
@@ -190,8 +187,8 @@ func (r *reader) option() {
 	}
 }
 
-// optionName returns an option for use in a message. Anything not shaped like an option may
-// be secret and is replaced.
+// optionName returns an option for use in a message. It replaces anything that does not look like an option,
+// since it may be secret.
 func optionName(s string) string {
 	if len(s) > 40 || strings.ContainsFunc(s, func(c rune) bool {
 		return c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
@@ -205,8 +202,7 @@ func (r *reader) understood() string {
 	return strings.Join(slices.Concat(r.launcher.silent, r.launcher.packages, r.launcher.extras), ", ")
 }
 
-// requirement reads a package. As the command it may have its version behind an @
-// in both ecosystems.
+// requirement reads a package. If it is the command, the version may follow an @ in both ecosystems.
 func (r *reader) requirement(at int, text string, asCommand bool) Requirement {
 	if hasVariable(text) {
 		r.wrong(at, "%s must not contain variables, since the lock stores what it resolves to", where("args", strconv.Itoa(at)))
@@ -224,7 +220,7 @@ func (r *reader) requirement(at int, text string, asCommand bool) Requirement {
 	return read
 }
 
-// asWritten is the package of an argument without the option it is attached to.
+// asWritten returns the package in an argument, without the option that it is attached to.
 func (r *reader) asWritten(at int, text string) string {
 	if arg := r.args[at]; !strings.HasPrefix(arg, "-") {
 		return arg
@@ -232,7 +228,7 @@ func (r *reader) asWritten(at int, text string) string {
 	return text
 }
 
-// program reads the name of a program in a package that was named before.
+// program reads the name of a program in a package that was given before.
 func (r *reader) program() string {
 	if name := r.args[r.at]; programName.MatchString(name) {
 		return name
@@ -274,8 +270,8 @@ func (r *reader) wrong(at int, format string, args ...any) {
 	r.add(ErrInvalid, "args", strconv.Itoa(at), format, args...)
 }
 
-// NPMPackages is packages of npm that are installed together, each NAME or
-// NAME@VERSION. Its error is one sentence.
+// NPMPackages returns npm packages that are installed together. Each text is NAME or NAME@VERSION. Its error
+// is one sentence.
 func NPMPackages(texts []string) (Package, error) {
 	p := Package{Ecosystem: NPM}
 	for _, text := range texts {
@@ -288,7 +284,7 @@ func NPMPackages(texts []string) (Package, error) {
 	return p, nil
 }
 
-// How registries write names and versions.
+// Syntax of names and versions in registries.
 var (
 	npmName      = regexp.MustCompile(`^(@[A-Za-z0-9~_][A-Za-z0-9._~-]*/)?[A-Za-z0-9~_][A-Za-z0-9._~-]*$`)
 	npmSpec      = regexp.MustCompile(`^[A-Za-z0-9.^~<>=*+_-]+$`)
@@ -323,7 +319,7 @@ func npmRequirement(text string) (r Requirement, problem string) {
 	return r, ""
 }
 
-// pypiRequirement reads a requirement without blanks and markers (PEP 508).
+// pypiRequirement parses a requirement (PEP 508) without blanks and markers.
 func pypiRequirement(text string) (r Requirement, problem string) {
 	parts := pypi.FindStringSubmatch(text)
 	switch {
@@ -352,8 +348,8 @@ func atVersion(text string) string {
 	return text
 }
 
-// elsewhere reports whether text is not a name but a place: a URL, a git
-// repository, a file or a directory.
+// elsewhere reports whether text is a place rather than a name: a URL, a git repository, a file or a
+// directory.
 func elsewhere(text string) bool {
 	return strings.Contains(text, ":") || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "/") ||
 		strings.HasPrefix(text, "~/") || archive.MatchString(text)

@@ -1,5 +1,5 @@
-// Package mcpconfig defines the configuration of MCP servers: validation, variables, and
-// how one layer overrides another.
+// Package mcpconfig defines the configuration of MCP servers, its validation, variables, and the merging of
+// layers.
 //
 // It starts no programs and reads no files.
 package mcpconfig
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Default time limits of a server, which the tags of [Server] state.
+// Default time limits of a server, as stated in the tags of [Server].
 const (
 	DefaultStartup = time.Minute
 	DefaultRequest = 300 * time.Second
@@ -61,7 +61,7 @@ type Server struct {
 	Services map[string]*Service `json:"services,omitempty" jsonschema:"services that the server needs, such as a database, by name; each runs in a container that only the server can reach"`
 }
 
-// Limits are the resource limits of a container. Missing ones have defaults.
+// Limits are the resource limits of a container. Limits that are not set have defaults.
 type Limits struct {
 	CPUs      float64 `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
 	Memory    string  `json:"memory,omitempty" jsonschema:"memory limit of the container, without swap; files in writable directories count; default 512m, the agent's 1g"`
@@ -74,7 +74,7 @@ type Limits struct {
 	NestedSandboxes bool `json:"nested_sandboxes,omitempty" jsonschema:"let programs filter their own system calls (seccomp), as browsers do; these filters use memory that all containers share; a sandbox that also needs new namespaces, such as Chromium's, does not start"`
 }
 
-// Transports of MCP, as [Server.Transport] names them.
+// Transports of MCP, as returned by [Server.Transport].
 const (
 	Stdio = "stdio"
 	HTTP  = "http" // streamable HTTP
@@ -109,7 +109,7 @@ func (s Server) Endpoint() string {
 	return "/mcp"
 }
 
-// Shown is the tools that the agent sees; nil for all, which "*" means too.
+// Shown returns the tools that the agent sees. It returns nil for all tools, also if Tools is "*".
 func (s Server) Shown() []string {
 	if slices.Contains(s.Tools, "*") {
 		return nil
@@ -117,7 +117,7 @@ func (s Server) Shown() []string {
 	return s.Tools
 }
 
-// localType is what Copilot calls a server on stdio.
+// localType is Copilot's type of a stdio server.
 const localType = "local"
 
 // NamePattern matches valid server names. They are part of file and container names.
@@ -131,12 +131,12 @@ var (
 	labelPattern = regexp.MustCompile(LabelPattern)
 )
 
-// ReservedNames are names in a sandbox that are not for servers.
+// ReservedNames returns names in a sandbox that servers cannot have.
 func ReservedNames() []string { return []string{"agent", "localhost", "model", "proxy"} }
 
-// HostName returns the host name of a server for the agent. It is the name itself or, if
-// that is not a host name, the name in lowercase with a hyphen for each run of invalid
-// characters. It is empty if nothing is left.
+// HostName returns the host name of a server for the agent. It is the name itself or, if that is not a host
+// name, the name in lower case with a hyphen for each run of invalid characters. It is empty if nothing is
+// left.
 func HostName(name string) string {
 	if labelPattern.MatchString(name) {
 		return name
@@ -147,7 +147,7 @@ func HostName(name string) string {
 	return strings.Join(words, "-")
 }
 
-// HostNames are the host names of servers, by their names. It fails where two are the same.
+// HostNames returns the host names of servers, by their names. It returns an error if two are equal.
 func HostNames(servers []string) (map[string]string, error) {
 	hosts, taken := map[string]string{}, map[string]string{}
 	for _, name := range servers {
@@ -160,7 +160,7 @@ func HostNames(servers []string) (map[string]string, error) {
 	return hosts, nil
 }
 
-// CheckName validates a server's name. The error completes "the name".
+// CheckName validates a server's name. "the name" is the subject of its errors.
 func CheckName(name string) error {
 	switch host := HostName(name); {
 	case len(name) > 63:

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Service is a container that a server needs, such as a database. Only the server can
-// connect to it, using the name of the service. The service itself cannot connect to
-// anything, including other services of the server.
+// Service is a container that a server needs, such as a database. Only the server can connect to it, by the
+// name of the service. The service itself cannot connect to anything, not even to other services of the
+// server.
 type Service struct {
 	Image    string            `json:"image,omitempty" jsonschema:"container image of the service; required without build"`
 	Build    *Build            `json:"build,omitempty" jsonschema:"source to build the image from: a directory or a mapping"`
@@ -24,15 +24,15 @@ type Service struct {
 	Limits
 }
 
-// Ready is how to see that a service is ready: exactly one of Exec and Health.
+// Ready defines when a service is ready: by exactly one of Exec and Health.
 type Ready struct {
 	Exec    []string `json:"exec,omitempty" jsonschema:"program and arguments to run in the service's container again and again, until it exits with 0"`
 	Health  bool     `json:"health,omitempty" jsonschema:"true to wait until the image's HEALTHCHECK reports healthy"`
 	Timeout float64  `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds within which the service must be ready; default 60"`
 }
 
-// MaxServices is how many services a server can have: each has an address in
-// 127.0.2.0/24 of its server's container.
+// MaxServices is the maximum number of services of a server: each has an address in 127.0.2.0/24 in its
+// server's container.
 const MaxServices = 254
 
 // services checks that each service of s can be started and reached.
@@ -74,8 +74,8 @@ func (f *findings) program(at string, s Service) {
 	}
 }
 
-// ports checks that a server can find each port at the service's address. The server's own
-// port is not possible: a server that listens on all its addresses could not have it.
+// ports checks that a server can reach each port at the service's address. The server's own port is rejected:
+// a server that listens on all of its addresses could not open it.
 func (f *findings) ports(at string, ports []int, own int) {
 	if len(ports) == 0 {
 		f.invalid(at, "%s: name at least one port that the service listens on", at)

@@ -9,19 +9,19 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Shape is how a client writes down the servers that it finds over streamable HTTP.
+// Shape is the format of the servers in a client's configuration file. All servers use streamable HTTP.
 type Shape string
 
 const (
-	// ShapeStandard is that of mcp.json: an object by name, with type and url.
+	// ShapeStandard is the format of mcp.json: an object keyed by name, with type and url.
 	ShapeStandard Shape = "standard"
 	// ShapeVSCode has the same entries under another key.
 	ShapeVSCode Shape = "vscode"
-	// ShapeGemini names the URL httpUrl, which is streamable HTTP there.
+	// ShapeGemini calls the URL httpUrl, which means streamable HTTP there.
 	ShapeGemini Shape = "gemini"
-	// ShapeOpenCode calls every server that is not a process remote.
+	// ShapeOpenCode calls every server remote that is not a process.
 	ShapeOpenCode Shape = "opencode"
-	// ShapeCodex is tables of TOML, one for each server.
+	// ShapeCodex is a TOML table for each server.
 	ShapeCodex Shape = "codex"
 )
 
@@ -68,13 +68,13 @@ func (s Shape) entry(url string) any {
 	}{"http", url}
 }
 
-// patience is the timeout for servers in seconds, for clients that have such a setting. It
-// is longer than any trial, since trials have their own limits.
+// patience is the timeout for servers, in seconds, for clients with such a setting. It is longer than any
+// trial, since trials have their own limits.
 const patience = 7 * 24 * 60 * 60
 
-// codexServers quotes strings as JSON, which is valid TOML
-// (https://toml.io/en/v1.0.0#string). The servers are required, since Codex otherwise waits
-// only some seconds and then continues without their tools.
+// codexServers returns TOML tables. It quotes strings as JSON, which is valid TOML
+// (https://toml.io/en/v1.0.0#string). The servers are marked as required, since Codex otherwise waits only
+// for some seconds and continues without their tools.
 func codexServers(hosts map[string]string) string {
 	var b bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
@@ -88,14 +88,14 @@ func tomlString(s string) string { return string(bytes.TrimSpace(indented(s))) }
 
 func urlAt(host string) string { return "http://" + host + "/mcp" }
 
-// indented is JSON for people; v is one that always encodes.
+// indented returns v as indented JSON. v must always encode.
 func indented(v any) []byte {
 	data, _ := jsontext.MarshalIndent(v)
 	return data
 }
 
-// Render returns an mcp.json with each server at its host, which includes the port if that
-// is not 80. It sorts by name and contains no secrets.
+// Render returns an mcp.json with each server at its host, which includes the port unless that is 80. It is
+// sorted by name and contains no secrets.
 func Render(hosts map[string]string) []byte {
 	return indented(map[string]any{"mcpServers": ShapeStandard.entries(hosts)})
 }

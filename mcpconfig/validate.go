@@ -16,8 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Validate returns the errors in s as [Errors]. Strings with variables are only checked
-// after [Expand].
+// Validate returns the errors in s as [Errors]. Strings with variables can only be checked after [Expand].
 func Validate(name string, s Server) error {
 	f := &findings{server: name}
 	if err := CheckName(name); err != nil {
@@ -38,14 +37,14 @@ func Validate(name string, s Server) error {
 	return f.err()
 }
 
-// remoteFields are the fields that a server with a url can have.
+// remoteFields returns the fields that a server with a url can have.
 func remoteFields() []string {
 	return []string{
 		"type", "url", "addresses", "headers", "proxy", "tools", "startup_timeout", "timeout", "max_message", "max_frames", "max_traffic",
 	}
 }
 
-// kind checks that s is one of: remote, HTTP in a container, stdio.
+// kind checks that s is either remote, HTTP in a container, or stdio.
 func (f *findings) kind(s Server) {
 	switch {
 	case s.URL != "":
@@ -57,7 +56,7 @@ func (f *findings) kind(s Server) {
 	}
 }
 
-// remote checks that a server with a url has nothing that only a container has.
+// remote checks that a server with a url has no fields that need a container.
 func (f *findings) remote(s Server) {
 	if s.Type == "stdio" || s.Type == localType {
 		f.invalid("type", "type stdio does not go with url; use http or sse, or give a command instead of the url")
@@ -74,8 +73,8 @@ func (f *findings) remote(s Server) {
 	}
 }
 
-// address checks that a field is a URL that can be dialled. Its value may be a secret
-// and is not repeated.
+// address checks that a field is a URL that can be connected to. Errors do not quote its value, which may be
+// secret.
 func (f *findings) address(field, value string, schemes ...string) {
 	if value == "" || hasVariable(value) {
 		return
@@ -91,7 +90,7 @@ func (f *findings) address(field, value string, schemes ...string) {
 	}
 }
 
-// local checks that a server in a container is stdio, or HTTP with a port.
+// local checks that a server in a container uses stdio, or HTTP with a port.
 func (f *findings) local(s Server) {
 	if s.Headers != nil {
 		f.invalid("headers", "headers go with url only")
@@ -110,7 +109,7 @@ func (f *findings) local(s Server) {
 	}
 }
 
-// places checks that the paths and the platform of a server make sense.
+// places checks the paths and the platform of a server.
 func (f *findings) places(s Server) {
 	if s.Cwd != "" && !hasVariable(s.Cwd) && !path.IsAbs(s.Cwd) {
 		f.invalid("cwd", "cwd must be an absolute path in the server's container")
@@ -123,8 +122,8 @@ func (f *findings) places(s Server) {
 	}
 }
 
-// build checks that the settings of a build are consistent. image is an image that is given beside
-// it. Names of fields start with prefix.
+// build checks that the settings of a build are consistent. image is the image given next to the build, if
+// any. Names of fields start with prefix.
 func (f *findings) build(prefix, image string, b *Build) {
 	if b == nil {
 		return
@@ -146,9 +145,10 @@ func (f *findings) build(prefix, image string, b *Build) {
 	f.stays(at+".target", "", b.Target)
 }
 
-// stays refuses variables in what an image keeps, in its history or a label, for all who get it.
+// stays rejects variables in values that an image stores, in its history or in a label, where everyone who
+// gets the image can read them.
 func (f *findings) stays(field, key, value string) {
-	parts, _ := split(value) // Expand says what is wrong with it
+	parts, _ := split(value) // Expand reports errors
 	for _, p := range parts {
 		if p.variable != "" {
 			f.add(ErrInvalid, field, key, "%s: ${%s} may be a secret, and the image would keep its value; write a value that is no secret, or build the image yourself and name it under image", where(field, key), p.variable)
@@ -156,7 +156,7 @@ func (f *findings) stays(field, key, value string) {
 	}
 }
 
-// containerOf holds the settings that containers of servers and services share.
+// containerOf holds the settings that containers of servers and of services share.
 type containerOf struct {
 	image, user string
 	writable    []string
@@ -199,8 +199,8 @@ func (f *findings) file(field, target, source string) {
 	}
 }
 
-// limits checks that a timeout is plausible in milliseconds, and that sizes are valid. Tags
-// limit other numbers when they are decoded.
+// limits checks that a timeout is plausible in milliseconds, and that sizes are valid. Other numbers are
+// limited by tags when they are decoded.
 func (f *findings) limits(s Server) {
 	if s.Timeout > 0 && s.Timeout < minTimeout {
 		f.invalid("timeout", "timeout is in milliseconds and must be at least %d; %v seconds are %v", minTimeout, s.Timeout, 1000*s.Timeout)
@@ -209,8 +209,8 @@ func (f *findings) limits(s Server) {
 	f.size("max_traffic", s.MaxTraffic)
 }
 
-// minTimeout is less than any request to a server needs, in milliseconds, and more than
-// anyone gives in seconds.
+// minTimeout is in milliseconds. It is shorter than any sensible timeout in milliseconds, and larger than any
+// sensible number of seconds.
 const minTimeout = 100
 
 func (f *findings) size(field, value string) {
@@ -219,7 +219,7 @@ func (f *findings) size(field, value string) {
 	}
 }
 
-// checkSize validates a size. The error completes the name of its field.
+// checkSize validates a size. The name of its field is the subject of its errors.
 func checkSize(value string) error {
 	if _, err := ParseSize(value); err != nil {
 		return errors.New("is not a size; write a whole number and k, m or g, such as 512m")
@@ -231,7 +231,7 @@ var (
 	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // RFC 9110, section 5.6.2
 )
 
-// texts validates every string, and names used as keys.
+// texts validates every string, and the names that are used as keys.
 func (f *findings) texts(s Server) {
 	eachString(&s, func(field, key, value string) string {
 		if strings.ContainsRune(value, 0) {
@@ -256,7 +256,7 @@ func (f *findings) texts(s Server) {
 	})
 }
 
-// ownHeaders belong to the connection, the message or the session.
+// ownHeaders returns headers that belong to the connection, the message or the session.
 func ownHeaders() []string {
 	return []string{
 		"accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "host",
@@ -299,8 +299,8 @@ func checkWritable(dir string) error {
 	return nil
 }
 
-// ReservedDir reports whether a directory cannot be made writable: the root, the
-// kernel's, the image's system, which an empty directory would hide, and ours.
+// ReservedDir reports whether a directory cannot be made writable: the root, directories of the kernel,
+// system directories of the image, which an empty directory would hide, and waza's own.
 func ReservedDir(dir string) bool {
 	if dir == "/" {
 		return true
@@ -312,8 +312,7 @@ func ReservedDir(dir string) bool {
 	})
 }
 
-// PullPolicies returns the policies for pulling an image: if the engine does not have it,
-// always, or never.
+// PullPolicies returns the policies for pulling an image: if the engine lacks it, always, or never.
 func PullPolicies() []string { return []string{PullMissing, PullAlways, PullNever} }
 
 func checkPull(policy string) error {
@@ -323,7 +322,7 @@ func checkPull(policy string) error {
 	return nil
 }
 
-// The policies of [PullPolicies].
+// Policies returned by [PullPolicies].
 const (
 	PullMissing = "missing"
 	PullAlways  = "always"
@@ -383,7 +382,7 @@ func (f *findings) secrets(s Server) {
 	}
 }
 
-// copySecrets is secrets that can be changed without changing the original.
+// copySecrets returns a copy of secrets that can be changed without changing the original.
 func copySecrets(secrets map[string]Secret) map[string]Secret {
 	secrets = maps.Clone(secrets)
 	for name, secret := range secrets {
@@ -403,8 +402,8 @@ func Supported(name string, s Server) error {
 	return f.err()
 }
 
-// unsupportedLaunchers are commands that download the server, with the launcher of [ReadPackage]
-// to use instead. An image may have the server already.
+// unsupportedLaunchers maps commands that download the server to the launcher of [ReadPackage] to use
+// instead. They are allowed with an image, which may contain the server.
 var unsupportedLaunchers = map[string]string{"bunx": "npx", "pnpx": "npx", "pipx": "uvx"}
 
 // IsNearbyName reports whether a host name is resolved by this machine or its network: it
@@ -416,8 +415,8 @@ func IsNearbyName(name string) bool {
 	return !strings.Contains(name, ".") || slices.ContainsFunc([]string{".localhost", ".local", ".home.arpa", ".internal"}, below)
 }
 
-// ReadAddress parses an entry of addresses: an IP address or a CIDR range. The error
-// completes the name of the entry and contains no value.
+// ReadAddress parses an entry of addresses: an IP address or a CIDR range. The name of the entry is the
+// subject of its errors, which contain no value.
 func ReadAddress(entry string) (netip.Prefix, error) {
 	name, in, err := readHost(entry)
 	if err == nil && name == "" {
@@ -426,7 +425,7 @@ func ReadAddress(entry string) (netip.Prefix, error) {
 	return in, errors.New("is neither an IP address nor a CIDR range without host bits, such as 10.0.0.0/8")
 }
 
-// addresses checks that the entries of addresses can be read, and go with a url.
+// addresses checks that the entries of addresses are valid, and that there is a url.
 func (f *findings) addresses(s Server) {
 	if s.URL == "" && s.Addresses != nil {
 		f.invalid("addresses", "addresses can only be used with url")
@@ -463,7 +462,7 @@ func (f *findings) err() error {
 // egress checks that the hosts which s may reach are not names or ports of the trial itself.
 func (f *findings) egress(s Server) {
 	var known []Egress
-	var places []string // in the file
+	var places []string // positions in the file
 	for i, entry := range s.Egress {
 		if !hasVariable(entry.Host) && !hasVariable(entry.Address) {
 			known, places = append(known, entry), append(places, strconv.Itoa(i))
