@@ -1,5 +1,5 @@
-// Package agents runs the built-in agents: waza's own executable, in the agent's container.
-// Agents that are other programs need nothing here.
+// Package agents runs the built-in agents, which are waza's own executable in the agent's container. Agents
+// that are other programs do not use it.
 package agents
 
 import (
@@ -41,7 +41,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) 
 	return Run(context.Background(), args[0], in, stdout, stderr, transcript)
 }
 
-// ExitUnexpected is the exit code of a script to which a server did not answer as expected.
+// ExitUnexpected is the exit code if a server did not answer a script as expected.
 const ExitUnexpected = 3
 
 // ExitCode returns the exit code for an error of [Main].
@@ -59,8 +59,8 @@ func ExitCode(err error) int {
 // the next one, which is a JSON string on stdin.
 const TurnEnd = '\x00'
 
-// talk makes in.Next read prompts, and returns the writer for the agent's output. It replaces
-// bytes that would end a turn, and starts the output of each turn on a new line.
+// talk makes in.Next read prompts, and returns the writer for the agent's output. The writer replaces bytes
+// that would end a turn, and starts the output of each turn on a new line.
 func talk(in *input.Input, prompts *json.Decoder, stdout io.Writer) io.Writer {
 	if !in.Turns {
 		return stdout

@@ -15,9 +15,8 @@ import (
 	"github.com/waza-isolate/waza/internal/files"
 )
 
-// mock answers each prompt without a model or tools, to try out the rest of an eval. Its
-// wording is that of upstream waza: it repeats the prompt, what the task says of itself, and the
-// beginnings of the task's files.
+// mock answers each prompt without a model or tools, for trying out the other parts of an eval. Its wording
+// is that of upstream waza: it repeats the prompt, the task's data, and the beginnings of the task's files.
 func mock(in input.Input, stdout, events io.Writer) error {
 	w := transcript.NewWriter(events)
 	about, err := aboutTask(in)
@@ -43,10 +42,10 @@ func mock(in input.Input, stdout, events io.Writer) error {
 	return errors.Join(err, w.Err())
 }
 
-// maxPreview is how many bytes of a file mock repeats.
+// maxPreview is the maximum number of bytes of a file that mock repeats.
 const maxPreview = 1024
 
-// aboutTask returns what mock says after each prompt.
+// aboutTask returns the text that mock says after each prompt.
 func aboutTask(in input.Input) (string, error) {
 	var all strings.Builder
 	for _, one := range []struct{ label, text string }{{"Task", in.TaskName}, {"Description", in.Description}} {
@@ -85,8 +84,8 @@ func aboutTask(in input.Input) (string, error) {
 	return all.String(), nil
 }
 
-// beginning returns the beginning of a file on a line of its own, or nothing if it is empty, or a hook
-// removed or replaced it.
+// beginning returns the beginning of a file, starting on a new line. It returns "" if the file is empty, or
+// if a hook removed or replaced it.
 func beginning(workspace *os.Root, name string) string {
 	file, err := files.OpenAt(workspace, name)
 	if err != nil {

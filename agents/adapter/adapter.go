@@ -53,8 +53,7 @@ type Model struct {
 	Env  map[string]string `json:"env,omitempty" jsonschema:"environment variables in addition to env; templates"`
 }
 
-// ModelOf returns how a provider of the kind is used. ok is false if the agent does not support
-// it.
+// ModelOf returns how the agent uses providers of a kind. ok is false if the agent does not support them.
 func (a *Adapter) ModelOf(kind string) (m Model, ok bool) {
 	for _, m := range a.Models {
 		if m.Kind == kind {
@@ -76,7 +75,7 @@ func (a *Adapter) Kinds() []string {
 //go:embed *.yaml lock.json
 var embedded embed.FS
 
-// Meant returns the executor that a name stands for. One executor has two names.
+// Meant returns the executor that a name stands for. One of the executors has two names.
 func Meant(executor string) string {
 	if executor == "copilot-sdk" {
 		return "copilot"
@@ -108,7 +107,7 @@ func Builtin(executor string) (a *Adapter, ok bool) {
 	if err == nil {
 		a, err = Parse(file, data)
 	}
-	if err != nil { // a test reads all of them
+	if err != nil { // a test loads all of them
 		panic(fmt.Sprintf("adapter: %v", err))
 	}
 	return a, true

@@ -43,7 +43,7 @@ func Parse(file string, data []byte) (*Adapter, error) {
 	return a, nil
 }
 
-// checker checks what tags cannot express.
+// checker makes the checks that tags cannot express.
 type checker struct{ doc *strictyaml.Document }
 
 func (c checker) problem(at strictyaml.Path, format string, args ...any) {
@@ -170,7 +170,7 @@ func (c checker) models(a *Adapter) {
 	}
 }
 
-// withoutModels reports templates that would have no value.
+// withoutModels reports uses of {{model_url}}, which has no value if the adapter has no models.
 func (c checker) withoutModels(a *Adapter) {
 	refuse := func(at strictyaml.Path, text string) {
 		if uses(text, ModelURL) {
@@ -190,8 +190,8 @@ func (c checker) withoutModels(a *Adapter) {
 	}
 }
 
-// Reporting returns the mistakes in where an agent's output, transcript and skills are. It is for
-// adapters and for an eval's config.agent, which have the same keys.
+// Reporting returns the mistakes in the locations of an agent's output, transcript and skills. Adapters and
+// an eval's config.agent have the same keys for these.
 func Reporting(output string, from *transcript.Source, skills string) (all []transcript.Problem) {
 	wrong := func(what string, at ...any) { all = append(all, transcript.Problem{At: at, What: what}) }
 	if output == Transcript && from == nil {
@@ -215,7 +215,7 @@ func Reporting(output string, from *transcript.Source, skills string) (all []tra
 	return all
 }
 
-// Names of templates. {{prompt}} is a whole argument.
+// Names of templates. {{prompt}} must be a whole argument.
 const (
 	Prompt     = "prompt"
 	PromptFile = "prompt_file"
@@ -228,21 +228,21 @@ const (
 	Effort     = "reasoning_effort"
 )
 
-// inCommand returns the templates that a command may have.
+// inCommand returns the templates that a command may contain.
 func inCommand() []string {
 	return []string{Prompt, PromptFile, ModelName, ModelURL, Workspace, Home, MCPConfig}
 }
 
-// inEnv returns the templates that an environment variable may have.
+// inEnv returns the templates that an environment variable may contain.
 func inEnv() []string { return []string{ModelName, ModelURL, Workspace, Home, MCPConfig} }
 
-// inFiles returns the templates that a file may have.
+// inFiles returns the templates that a file may contain.
 func inFiles() []string { return append(inEnv(), MCPServers) }
 
-// placeholder matches anything in double braces: nothing else uses them.
+// placeholder matches any text in double braces, since adapters use these for nothing else.
 var placeholder = regexp.MustCompile(`\{\{([^{}\n]{0,100})\}\}`)
 
-// Fill returns text with a value in place of each {{NAME}}. Names without a value stay.
+// Fill replaces each {{NAME}} in text with its value. It keeps names without a value.
 func Fill(text string, values map[string]string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		if value, ok := values[nameIn(found)]; ok {
@@ -254,7 +254,7 @@ func Fill(text string, values map[string]string) string {
 
 func nameIn(found string) string { return placeholder.FindStringSubmatch(found)[1] }
 
-// unknown returns the names in text that are not allowed.
+// unknown returns the names of templates in text that are not allowed.
 func unknown(text string, allowed []string) []string {
 	var names []string
 	for _, found := range placeholder.FindAllStringSubmatch(text, -1) {
@@ -265,7 +265,7 @@ func unknown(text string, allowed []string) []string {
 	return names
 }
 
-// uses reports whether text has the template name.
+// uses reports whether text contains the template name.
 func uses(text, name string) bool {
 	return slices.ContainsFunc(placeholder.FindAllStringSubmatch(text, -1), func(found []string) bool { return found[1] == name })
 }

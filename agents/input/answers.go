@@ -2,7 +2,7 @@ package input
 
 import "encoding/json"
 
-// Kinds of requests that a server makes of its client, as the client's capabilities have them.
+// Kinds of requests that a server makes of its client, named as in the client's capabilities.
 const (
 	KindElicitation = "elicitation"
 	KindSampling    = "sampling"
@@ -28,11 +28,11 @@ func KindOf(method string) string {
 // Answers says which requests of servers have an answer. An agent gets the answer from the runner,
 // which checks the request and records both.
 type Answers struct {
-	URL   string              `json:"url"`   // for a [Question]
-	Kinds map[string][]string `json:"kinds"` // of requests, by server
+	URL   string              `json:"url"`   // URL to which a [Question] is posted
+	Kinds map[string][]string `json:"kinds"` // kinds of requests that have an answer, by server
 }
 
-// AnswersPath is the path of Answers.URL, relative to the gateway's.
+// AnswersPath is the path of Answers.URL, relative to the gateway's URL.
 const AnswersPath = "/.answer"
 
 // Question is a request of a server. An agent posts it to get the [Reply].

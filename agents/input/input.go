@@ -1,5 +1,5 @@
-// Package input is what the runner tells a built-in agent: its prompt, where its files are,
-// and how it is set up.
+// Package input defines what the runner passes to a built-in agent: its prompt, the places of its files, and
+// its configuration.
 package input
 
 import (
@@ -7,29 +7,29 @@ import (
 	"slices"
 )
 
-// MetaToolUse is the member of a request's _meta in which executor llm puts the id of the tool use
-// that a call is for.
+// MetaToolUse is the key in a request's _meta under which executor llm sends the ID of the tool use that a
+// call executes.
 const MetaToolUse = "waza/toolUseId"
 
 // Input is what the runner writes to an agent's stdin, as JSON.
 type Input struct {
 	Prompt     string          `json:"prompt"`
 	Turns      bool            `json:"turns,omitempty"`   // there may be further prompts; see Next
-	Context    json.RawMessage `json:"context,omitempty"` // the task's, an object
+	Context    json.RawMessage `json:"context,omitempty"` // the context of the task, an object
 	Script     json.RawMessage `json:"script,omitempty"`
 	Workspace  string          `json:"workspace"`       // directory that file tools and file steps are confined to
 	MCPConfig  string          `json:"mcp_config"`      // path of mcp.json
 	Early      []string        `json:"early,omitempty"` // servers in MCPConfig that do not support server/discover
 	Transcript string          `json:"transcript"`      // path of the transcript
 
-	Answers *Answers `json:"answers,omitempty"` // to requests of servers; nil for none
+	Answers *Answers `json:"answers,omitempty"` // for requests of servers; nil if there are none
 
-	// For executor mock, which repeats them.
+	// For executor mock, which repeats these values.
 	TaskName    string   `json:"task_name,omitempty"` // empty if it is the task's id
 	Description string   `json:"description,omitempty"`
 	Files       []string `json:"files,omitempty"` // paths in Workspace
 
-	// For executor llm, whose settings are not nil.
+	// For executor llm; LLM is not nil for it.
 	Dir      string `json:"dir,omitempty"` // working directory; empty for the workspace
 	*LLM     `json:"llm,omitempty"`
 	Model    string  `json:"model,omitempty"`
@@ -42,14 +42,14 @@ type Input struct {
 	Next func() (string, error) `json:"-"`
 }
 
-// Kinds of tools, as LLM.Tools names them.
+// Kinds of tools, as used in LLM.Tools.
 const (
 	ToolsMCP   = "mcp"
 	ToolsFiles = "files"
 	ToolsShell = "shell"
 )
 
-// LLM configures the loop of executor llm.
+// LLM configures executor llm.
 type LLM struct {
 	MaxTurns    int      `json:"max_turns,omitempty" min:"1" max:"10000" jsonschema:"limit of model responses; default 50"`
 	System      string   `json:"system,omitempty" jsonschema:"text to append to the system prompt"`

@@ -21,15 +21,15 @@ import (
 	"github.com/waza-isolate/waza/mcp/client"
 )
 
-// ErrTurns is wrapped if the model has not finished after the maximum number of turns.
+// ErrTurns is wrapped by the error of [Run] if the model has not finished after the maximum number of turns.
 var ErrTurns = errors.New("the model is not done")
 
-// defaultTurns is the default maximum of the model's answers.
+// defaultTurns is the default maximum number of the model's answers.
 const defaultTurns = 50
 
-// Run asks the model until it has finished, and writes the final output, all of the model's
-// texts, also after a failure. It writes messages for people to log, one per line, and events
-// as they happen. Errors wrap [ErrTurns], [ErrModel] or [client.ErrConfig], or are ctx's error.
+// Run asks the model until it has finished, and writes the final output, which is all of the model's texts,
+// even after a failure. It writes log messages for people, one per line, and events as they happen. Errors
+// wrap [ErrTurns], [ErrModel] or [client.ErrConfig], or are ctx's error.
 func Run(ctx context.Context, o input.Input, stdout, log, events io.Writer) error {
 	a, err := newAgent(ctx, o, log, events)
 	if err != nil {

@@ -104,7 +104,7 @@ type answer struct {
 	Stop  string // finish reason of the endpoint
 }
 
-// whole returns an error if a final answer was truncated.
+// whole returns an error if the answer is final but truncated.
 func (a answer) whole() error {
 	switch a.Stop {
 	case "length":

@@ -29,7 +29,7 @@ const (
 type model struct {
 	url      string
 	request  request
-	pictures bool // the endpoint accepts pictures, as far as known
+	pictures bool // false once the endpoint has rejected pictures
 	used     map[string]bool
 	http     *http.Transport
 	retry    retry.Policy
@@ -61,7 +61,8 @@ func (m *model) ask(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// attempt sends a request, and again without features that the endpoint may have rejected.
+// attempt sends a request. If the endpoint rejects it, attempt sends it again without features that the
+// endpoint may not support.
 func (m *model) attempt(ctx context.Context) (answer, error) {
 	for {
 		a, err := m.send(ctx)
@@ -71,8 +72,8 @@ func (m *model) attempt(ctx context.Context) (answer, error) {
 	}
 }
 
-// adapt removes from the request what the endpoint may have rejected. It reports whether there
-// was anything to remove.
+// adapt removes features from the request that the endpoint may have rejected. It reports whether there were
+// any.
 func (m *model) adapt(r *refusal) bool {
 	switch {
 	case !slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity}, r.status):
@@ -172,8 +173,7 @@ func refused(response *http.Response, body []byte) error {
 	return r
 }
 
-// addPictures adds tools' pictures in a separate message, since results of tools can only be
-// text.
+// addPictures adds tools' pictures as a separate message, since results of tools can only contain text.
 func (m *model) addPictures(pictures []picture) {
 	if len(pictures) == 0 || !m.pictures {
 		return

@@ -24,8 +24,8 @@ type skillFileArguments struct {
 	Path  string `json:"path"`
 }
 
-// skillTools returns the tools that read skills, if there are skills. Graders count a use of
-// the first tool as an invocation of the skill.
+// skillTools returns the tools that read skills; none if there are no skills. Graders count a use of the
+// first tool as an invocation of the skill.
 func skillTools(skills []input.Skill) []*tool {
 	if len(skills) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func filesIn(root *os.Root) (names []string, more bool) {
 	return names, more
 }
 
-// listing returns names in order, one a line.
+// listing returns sorted names, one per line.
 func listing(names []string, more bool) string {
 	slices.Sort(names)
 	text := strings.Join(names, "\n")

@@ -22,7 +22,7 @@ import (
 // tool is a tool that the model may call.
 type tool struct {
 	name        string // name for the model
-	reported    string // name in the transcript; empty for name
+	reported    string // name in the transcript; if empty, name is used
 	description string
 	schema      json.RawMessage // schema of the arguments
 	// run executes the tool with an object of arguments. id is the model's id of the call.
@@ -36,7 +36,7 @@ const (
 	maxSchema      = 256 << 10 // in bytes
 )
 
-// toolbox is the tools of a run, in the order in which they are offered.
+// toolbox holds the tools of a run, in the order in which they are offered to the model.
 type toolbox struct {
 	all    []*tool
 	byName map[string]*tool
@@ -99,7 +99,7 @@ func local[T any](name, description, schema string, run func(context.Context, T)
 	}
 }
 
-// serverTimeout bounds one call of a server, and listing its tools.
+// serverTimeout is the time limit of one call of a server, and of listing its tools.
 const serverTimeout = 5 * time.Minute
 
 // addServers adds the tools of all servers. A server whose tools cannot be listed is skipped
@@ -151,7 +151,7 @@ func (a *agent) remote(server string, t client.Tool, name string) *tool {
 	}
 }
 
-// parameters returns a schema in the form that endpoints require: an object with properties.
+// parameters returns a schema in the form that endpoints require: an object schema with properties.
 func parameters(schema json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if jsontext.Unmarshal(schema, &fields) != nil || fields == nil {
@@ -167,13 +167,13 @@ func parameters(schema json.RawMessage) json.RawMessage {
 	return encode(fields)
 }
 
-// block is a content block of an MCP result, with the fields of all kinds.
+// block is a content block of an MCP result. It has the fields of all kinds of blocks.
 type block struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`
-	Data     string `json:"data"` // base64, of an image or audio
+	Data     string `json:"data"` // base64, for an image or audio
 	MIMEType string `json:"mimeType"`
-	URI      string `json:"uri"` // of a link
+	URI      string `json:"uri"` // for a link
 	Name     string `json:"name"`
 	Resource struct {
 		URI      string  `json:"uri"`
@@ -183,8 +183,8 @@ type block struct {
 	} `json:"resource"`
 }
 
-// mcpResult returns the result of a call for the model: text as it is, pictures separately, and
-// everything else by name. Structured content is added if no text block contains it.
+// mcpResult converts the answer to a call for the model: text is kept, pictures are separate, and everything
+// else is only named. Structured content is added unless a text block contains it.
 func mcpResult(a client.Answer) result {
 	r := result{failed: a.Outcome != evidence.OutcomeOK, raw: a.Result}
 	if a.Message != "" {
@@ -223,7 +223,7 @@ func containsValue(blocks []block, value json.RawMessage) bool {
 	return false
 }
 
-// shown returns a block as text.
+// shown returns a text for a block.
 func (b block) shown() string {
 	switch b.Type {
 	case "text":

@@ -35,8 +35,7 @@ func (a *agent) work(ctx context.Context) error {
 	}
 }
 
-// use runs the tools that an answer calls, in order, and adds their results to the
-// conversation.
+// use runs the tools that an answer calls, in order, and adds the results to the conversation.
 func (a *agent) use(ctx context.Context, calls []toolCall) error {
 	var pictures []picture
 	for _, call := range calls {
@@ -51,7 +50,7 @@ func (a *agent) use(ctx context.Context, calls []toolCall) error {
 	return nil
 }
 
-// run runs one tool. Failures are results for the model.
+// run runs one tool. A failure is a result for the model too.
 func (a *agent) run(ctx context.Context, call toolCall) result {
 	tool, known := a.tools.byName[call.Function.Name]
 	reported := call.Function.Name
@@ -78,12 +77,12 @@ type result struct {
 	text     string
 	failed   bool
 	pictures []picture
-	raw      json.RawMessage // for the transcript; nil for the text
+	raw      json.RawMessage // for the transcript; if nil, the text is used
 }
 
 func failure(why string) result { return result{text: why, failed: true} }
 
-// maxShown is how many bytes of a tool's result the model sees.
+// maxShown is the maximum number of bytes of a tool's result that the model gets.
 const maxShown = 256 << 10
 
 // shown returns the text for the model.
@@ -95,8 +94,7 @@ func (r result) shown() string {
 	return text
 }
 
-// maxReport is the maximum size of a result that is recorded completely in the transcript, in
-// bytes.
+// maxReport is the maximum size, in bytes, of a result that the transcript records completely.
 const maxReport = 4 << 20
 
 // report returns the result for the transcript.
@@ -111,7 +109,7 @@ func (r result) report() json.RawMessage {
 	return encode(map[string]string{key: head(r.text, maxShown)})
 }
 
-// head returns the beginning of a text, and how much is left out.
+// head returns the beginning of a text, and the number of bytes left out.
 func head(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -123,7 +121,7 @@ func head(text string, limit int) string {
 // quote quotes untrusted text for a message.
 func quote(said string) string { return text.Quote(said, 300) }
 
-// encode returns a value as JSON; nil if JSON cannot hold it.
+// encode returns a value as JSON, or nil if it cannot be encoded.
 func encode(value any) json.RawMessage {
 	raw, err := evidence.Marshal(value)
 	if err != nil {

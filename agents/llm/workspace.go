@@ -28,8 +28,8 @@ var errNotText = errors.New("is not UTF-8 text")
 // workspace is the directory to which the file tools are confined, also when following links.
 type workspace struct {
 	root *os.Root
-	path string // working directory, which paths are relative to
-	at   string // the same, relative to root
+	path string // the working directory, to which paths are relative
+	at   string // the working directory, relative to root
 }
 
 func openWorkspace(dir, at string) (workspace, error) {
@@ -44,7 +44,7 @@ func openWorkspace(dir, at string) (workspace, error) {
 	return workspace{root: root, path: at, at: inside}, nil
 }
 
-// inside returns a path relative to root. Absolute paths may be in the workspace.
+// inside returns a path relative to root. An absolute path may point into the workspace.
 func (w workspace) inside(name string) string {
 	if !path.IsAbs(name) {
 		return path.Join(w.at, name)
@@ -52,7 +52,7 @@ func (w workspace) inside(name string) string {
 	if rest, err := filepath.Rel(w.root.Name(), path.Clean(name)); err == nil {
 		return rest
 	}
-	return name // rejected by root
+	return name // root rejects it
 }
 
 func (w workspace) tools() []*tool {

@@ -44,7 +44,7 @@ func (s *callStep) compile(c *compiler, at strictyaml.Path) {
 	s.Timeout = cmp.Or(s.Timeout, defaultTimeout)
 }
 
-// arguments reads an object, or an expression for one; {} by default.
+// arguments reads an object, or an expression that gives one. The default is {}.
 func (c *compiler) arguments(at strictyaml.Path, raw json.RawMessage) any {
 	if raw == nil {
 		return map[string]any{}
@@ -166,9 +166,9 @@ func (r *runner) tools(ctx context.Context, server string, timeout time.Duration
 	return tools, nil
 }
 
-// claimStep records a call in the transcript that was not made.
+// claimStep records in the transcript a call that was not made.
 type claimStep struct {
-	Server    text            `json:"server,omitempty"` // empty for a tool without server
+	Server    text            `json:"server,omitempty"` // empty for a tool without a server
 	Tool      text            `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Result    json.RawMessage `json:"result,omitempty"`
@@ -200,7 +200,7 @@ func (s *claimStep) run(_ context.Context, r *runner) (any, error) {
 	return nil, nil
 }
 
-// answer is the answer to a call, for following steps.
+// answer is the answer to a call, as following steps see it.
 type answer struct{ client.Answer }
 
 // result returns the decoded MCP result, or nil if the call failed without one.
@@ -237,7 +237,7 @@ func textOf(result map[string]any) string {
 	return strings.Join(texts, "\n")
 }
 
-// value returns the value for `as`.
+// value returns the value of the step for `as`.
 func (a answer) value() map[string]any {
 	value := map[string]any{
 		"outcome":  string(a.Outcome),

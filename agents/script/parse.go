@@ -31,7 +31,7 @@ func Parse(raw json.RawMessage) (Script, error) {
 
 func read(doc *strictyaml.Document, at strictyaml.Path) []step {
 	var steps []step
-	// What follows from a mistake in a key, such as a name that is unknown, is not reported too.
+	// Check no further after a mistake in a key, since it would cause other errors, such as unknown names.
 	if doc.DecodeAt(&steps, at...) {
 		c := compiler{doc, []string{"context", "prompt"}}
 		c.steps(at, steps)
@@ -39,7 +39,7 @@ func read(doc *strictyaml.Document, at strictyaml.Path) []step {
 	return steps
 }
 
-// step is one item of a list of steps: one action, and the name of its value.
+// step is one item of a list of steps: an action, and the name of its value.
 type step struct {
 	As    *text      `json:"as,omitempty"`
 	Call  *callStep  `json:"call,omitempty"`
@@ -54,7 +54,7 @@ type step struct {
 	Loop  *loopStep  `json:"loop,omitempty"`
 	Fail  *failStep  `json:"fail,omitempty"`
 
-	path   string // such as script[3].loop.steps[0].call
+	path   string // position, such as script[3].loop.steps[0].call
 	action action
 }
 
@@ -69,7 +69,7 @@ type action interface {
 // kind is a kind of step.
 type kind struct {
 	name   string
-	action action // a nil pointer unless the step is of the kind
+	action action // a nil pointer unless the step is of this kind
 	valued bool   // has a value that `as` can name
 }
 
@@ -89,10 +89,10 @@ func (s *step) kinds() []kind {
 	}
 }
 
-// compiler checks what the tags of steps cannot say, and compiles expressions.
+// compiler makes the checks that tags of steps cannot express, and compiles expressions.
 type compiler struct {
 	doc   *strictyaml.Document
-	names []string // that expressions may use here
+	names []string // names that expressions may use here
 }
 
 func (c *compiler) steps(at strictyaml.Path, steps []step) {
@@ -150,7 +150,7 @@ type text struct {
 	template.Text
 }
 
-// UnmarshalJSON takes strings only, since a number could be written in several ways.
+// UnmarshalJSON accepts only strings, since a number could be written in several ways.
 func (t *text) UnmarshalJSON(b []byte) error {
 	if b[0] != '"' {
 		return errors.New("must be a string")
@@ -160,7 +160,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 
 func (c *compiler) text(at strictyaml.Path, t *text) { t.Text = c.expressions(at, t.written) }
 
-// filled is like text for a text that must not be empty.
+// filled is like text, but the text must not be empty.
 func (c *compiler) filled(at strictyaml.Path, t *text) {
 	if t.written == "" {
 		c.doc.Problemf(at, "%s must not be empty", at)
@@ -176,7 +176,7 @@ func (c *compiler) expressions(at strictyaml.Path, written string) template.Text
 	return made
 }
 
-// value compiles the strings of a JSON value. The value is nil if raw is.
+// value compiles the strings of a JSON value. It returns nil if raw is nil.
 func (c *compiler) value(at strictyaml.Path, raw json.RawMessage) any {
 	if raw == nil {
 		return nil
@@ -184,7 +184,7 @@ func (c *compiler) value(at strictyaml.Path, raw json.RawMessage) any {
 	return template.Read(at, jsontext.Decode(raw), c.expressions)
 }
 
-// valueOf is like value for a value of one type, or an expression for it.
+// valueOf is like value for a value of type T, or an expression that gives one.
 func valueOf[T any](c *compiler, at strictyaml.Path, raw json.RawMessage, what string) any {
 	v := c.value(at, raw)
 	switch v.(type) {
@@ -201,7 +201,7 @@ type exitCode struct {
 	code int
 }
 
-// UnmarshalJSON takes a code or "any".
+// UnmarshalJSON accepts a code or "any".
 func (e *exitCode) UnmarshalJSON(b []byte) error {
 	if e.any = string(b) == `"any"`; e.any {
 		return nil

@@ -4,7 +4,7 @@
 //
 // A script is not a program: it has no conditions and no functions. The agent does not retry. It
 // answers requests of servers to their client (sampling, elicitation, roots) only if the task has
-// answers. It leaves the judgement of what it got to graders.
+// answers. It does not judge answers; graders do.
 //
 // # Steps
 //
@@ -22,55 +22,55 @@
 //	read: {path}
 //	    Reads a file of the workspace, UTF-8 of up to 4 MiB. Value: {text, json}
 //	write: {path, content}
-//	    Writes a file of the workspace, with the directories it is in.
+//	    Writes a file of the workspace, and creates its directories.
 //	run: {command: [program, argument...], expect_exit}
 //	    Runs a program in the workspace, without a shell. expect_exit is an exit
-//	    code, 0 where left out, or any. Value: {stdout, stderr, exit_code, json}
+//	    code (default 0) or any. Value: {stdout, stderr, exit_code, json}
 //	say: TEXT
-//	    Says something. What is said last is the final output.
+//	    Says something. The last text that is said is the final output.
 //	claim: {server, tool, arguments, result}
-//	    Puts a call into the transcript that is not made. Without server it is
-//	    a call of the tool by its bare name.
+//	    Puts a call that is not made into the transcript. Without server, the
+//	    call has the bare name of the tool.
 //	sleep: 100ms
 //	await: prompt
-//	    Ends a turn of the conversation and waits for the next prompt. Where none
-//	    comes the run ends there. What is said last in each turn is the final
-//	    output, one below the other. Value: the prompt
+//	    Ends a turn of the conversation and waits for the next prompt. If there
+//	    is none, the run ends. The final output consists of the last text of
+//	    each turn, each on a new line. Value: the prompt
 //	loop: {times: N, as: NAME, steps: [...]}
 //	loop: {over: LIST, as: NAME, steps: [...]}
 //	    Repeats steps, at most 10,000 iterations in a run. as names the item, or
-//	    the iteration's number from 1. Names given inside end with the
-//	    iteration. Value: a list of what each iteration's last step gave, empty
-//	    for a loop without a name
+//	    the iteration's number, from 1. Names defined inside are valid until the
+//	    iteration ends. Value: a list with the value of each iteration's last
+//	    step; empty for a loop without a name
 //	fail: TEXT
 //	    Ends the run with an error.
 //
 // In these values, text is the text content joined by newlines, or the message
-// of an error; json is there where text (of run: stdout) is a JSON value;
-// structured and result are there where the server sent them; code is that of a
-// protocol error. is_error is true with every outcome but ok.
+// of an error; json exists if text (for run: stdout) is a JSON value;
+// structured and result exist if the server sent them; code is the code of a
+// protocol error. is_error is true for every outcome other than ok.
 //
 // # Expressions
 //
-// A string of a step may hold {{ expressions }} in the language of
+// A string of a step may contain {{ expressions }} in the language of
 // github.com/expr-lang/expr, over the values named by earlier steps, prompt, and
-// context. The settings as, expect, expect_exit, timeout, sleep and times are
-// taken as written. A string that is one expression and nothing else stands for
-// the expression's value; otherwise values are put into the text, strings as
-// they are and anything else as JSON. A literal {{ is written {{ "{{" }}.
+// context. The settings as, expect, expect_exit, timeout, sleep and times
+// are taken literally. A string that consists of one expression becomes
+// the expression's value; otherwise values are inserted into the text, strings
+// unchanged and other values as JSON. A literal {{ is written {{ "{{" }}.
 //
-// An unknown name is found by [Parse]. A plain path (stock.json.items[0].id)
-// keeps the digits of numbers, and fails where a part is missing; in any other
-// expression numbers are 64-bit integers or floats, and a missing key is nil. now,
-// keys, values and toPairs, which could differ from run to run, and fromJSON,
-// which loses digits, are not there.
+// [Parse] reports unknown names. A plain path (stock.json.items[0].id)
+// keeps the digits of numbers, and fails if a part is missing. In other
+// expressions, numbers are 64-bit integers or floats, and a missing key is nil.
+// Not available are now, keys, values and toPairs, whose results could differ
+// from run to run, and fromJSON, which loses digits.
 //
 // # Transcript
 //
 // The events are upstream waza's: user.message with the prompt,
-// tool.execution_start and tool.execution_complete around what is called, read,
-// written, run and listed, assistant.message for what is said. MCP tools are
-// named mcp__SERVER__TOOL, the others read_file, write_file, run_command and
+// tool.execution_start and tool.execution_complete around each call, read,
+// write, run and list of tools, and assistant.message for each text that is
+// said. MCP tools are named mcp__SERVER__TOOL, the others read_file, write_file, run_command and
 // list_tools, with upstream's argument names path, file_text and command.
 package script
 
@@ -91,10 +91,10 @@ import (
 )
 
 var (
-	// ErrUnexpected is wrapped if a step's outcome is not the expected one.
+	// ErrUnexpected is wrapped if the outcome of a step is not the expected one.
 	ErrUnexpected = errors.New("unexpected outcome")
-	// ErrAnswer is ErrUnexpected where a server did not answer a call, or list its tools, as expected, or
-	// made a request that violates its schema.
+	// ErrAnswer wraps ErrUnexpected. It is wrapped if a server did not answer a call or list its tools as
+	// expected, or made a request that violates its schema.
 	ErrAnswer = fmt.Errorf("%w", ErrUnexpected)
 	// ErrFailed is wrapped by a fail step.
 	ErrFailed = errors.New("failed on purpose")
@@ -102,10 +102,9 @@ var (
 	ErrConfig = client.ErrConfig
 )
 
-// Run executes the script's steps in order until one fails or ctx is done, and writes the final
-// output, the text of the last say step, also after a failure. It writes events as they happen.
-// If a step failed, the error is a [*StepError] that wraps
-// [ErrUnexpected], [ErrFailed], [ErrConfig] or ctx's error.
+// Run executes the script's steps in order until one fails or ctx is done, and writes the final output, which
+// is the text of the last say step, even after a failure. It writes events as they happen. If a step failed,
+// the error is a [*StepError] that wraps [ErrUnexpected], [ErrFailed], [ErrConfig] or ctx's error.
 func Run(ctx context.Context, in input.Input, stdout, events io.Writer) error {
 	script, err := Parse(in.Script)
 	if err != nil {
@@ -122,7 +121,7 @@ func Run(ctx context.Context, in input.Input, stdout, events io.Writer) error {
 	return errors.Join(err, r.endTurn(), r.checkPrompts(err), r.transcript.Err(), r.close())
 }
 
-// checkPrompts returns an error if there is another prompt that no step waits for.
+// checkPrompts returns an error if there is another prompt for which no step waits.
 func (r *runner) checkPrompts(failed error) error {
 	if r.next == nil || failed != nil {
 		return nil
@@ -140,7 +139,7 @@ type runner struct {
 	transcript *transcript.Writer
 	servers    *client.Servers
 	variables  *template.Variables
-	iterations int    // of all loops so far
+	iterations int    // total of all loops so far
 	said       string // text of the last say step in this turn
 	stdout     io.Writer
 	next       func() (string, error)
@@ -217,8 +216,7 @@ func (r *runner) step(ctx context.Context, s step) (any, error) {
 	return value, nil
 }
 
-// maxIterations limits the iterations of all loops of a run together, because nested loops
-// multiply.
+// maxIterations is the maximum total number of iterations of all loops of a run, since nested loops multiply.
 const maxIterations = 10_000
 
 // Script is a parsed script. The zero value has no steps.
@@ -228,7 +226,7 @@ type Script struct {
 
 // StepError is the error of a step.
 type StepError struct {
-	Path string // such as script[3].loop.steps[0].call
+	Path string // position, such as script[3].loop.steps[0].call
 	Err  error
 }
 

@@ -62,7 +62,7 @@ type awaitStep string
 
 func (*awaitStep) compile(*compiler, strictyaml.Path) {}
 
-// errOver means that there is no further prompt, which ends the run without a failure.
+// errOver means that there are no further prompts, so the run ends without a failure.
 var errOver = errors.New("the conversation is over")
 
 func (*awaitStep) run(_ context.Context, r *runner) (any, error) {
@@ -89,7 +89,7 @@ func (r *runner) endTurn() error {
 	return err
 }
 
-// loopStep repeats steps: a number of times, or for each element of a list.
+// loopStep repeats steps a number of times, or for each element of a list.
 type loopStep struct {
 	Times *int            `json:"times,omitempty" min:"0" max:"10000"`
 	Over  json.RawMessage `json:"over,omitempty"`
@@ -97,7 +97,7 @@ type loopStep struct {
 	Steps []step          `json:"steps"`
 
 	over  any
-	named bool // return the values of the iterations
+	named bool // return the values of iterations
 }
 
 func (s *loopStep) compile(c *compiler, at strictyaml.Path) {
@@ -115,8 +115,8 @@ func (s *loopStep) compile(c *compiler, at strictyaml.Path) {
 	c.names = c.names[:mark]
 }
 
-// run returns the list of the values of each iteration's last step if the loop has a name, and
-// otherwise an empty list, so that a long loop does not keep all values.
+// run returns a list with the value of each iteration's last step. If the loop has no name, it returns an
+// empty list, so that a long loop does not keep all values.
 func (s *loopStep) run(ctx context.Context, r *runner) (any, error) {
 	items, err := s.items(r.variables)
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *runStep) execute(ctx context.Context, r *runner, argv []string) (any, e
 	return withJSON(fields, stdout), nil
 }
 
-// execute runs argv. The code is -1 if it was killed by a signal.
+// execute runs argv. code is -1 if a signal killed the program.
 func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr string, code int, err error) {
 	out, complaint := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxOutput}
 	code, err = proc.ExitCode(proc.Run(ctx, proc.Command{Args: argv, Dir: r.workspace.Name(), Env: os.Environ(), Stdout: out, Stderr: complaint}))
@@ -220,7 +220,7 @@ func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr str
 	return stdout, stderr, code, nil
 }
 
-// whole returns an output as text. It fails if the output was truncated.
+// whole returns an output as text. It returns an error if the output was truncated.
 func whole(out *bounded.Head) (string, error) {
 	if out.Over() > 0 {
 		return "", errTooLong
@@ -241,7 +241,7 @@ func excerpt(text string) string {
 	return words
 }
 
-// maxOutput is the maximum size of a file, or of an output of a program, in bytes.
+// maxOutput is the maximum size of a file, or of a program's output, in bytes.
 const maxOutput = 4 << 20
 
 var (
@@ -287,7 +287,7 @@ func (r *runner) readFile(path string) (string, error) {
 	return text, nil
 }
 
-// plainText returns content as a string. It fails if JSON could not represent it unchanged.
+// plainText returns content as a string. It returns an error if JSON cannot represent it unchanged.
 func plainText(content []byte) (string, error) {
 	if len(content) > maxOutput {
 		return "", errTooLong
@@ -331,7 +331,7 @@ func (s *writeStep) run(_ context.Context, r *runner) (any, error) {
 	return nil, err
 }
 
-// builtin calls do and records it in the transcript as a call of a tool.
+// builtin calls do, and records it in the transcript as a call of a builtin tool.
 func (r *runner) builtin(tool string, arguments any, do func() (any, error)) (any, error) {
 	raw, err := evidence.Marshal(arguments)
 	if err != nil {

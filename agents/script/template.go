@@ -10,7 +10,8 @@ import (
 	"github.com/waza-isolate/waza/internal/template"
 )
 
-// typed returns value as a T. Otherwise the error is complaint followed by the actual type.
+// typed returns value as a T. If value has another type, it returns an error: complaint followed by the
+// actual type.
 func typed[T any](value any, complaint string) (T, error) {
 	v, ok := value.(T)
 	if !ok {

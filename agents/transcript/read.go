@@ -24,7 +24,7 @@ import (
 // maxLine is the maximum length of a line in bytes.
 const maxLine = 8 << 20
 
-// maxUnread is how many unparsable lines are described.
+// maxUnread is the maximum number of unparsable lines that are described.
 const maxUnread = 10
 
 // Report describes a transcript.
@@ -32,7 +32,7 @@ type Report struct {
 	Events  int
 	Ignored int      // lines that are not JSON objects, such as other output
 	Unread  int      // lines that could not be parsed
-	Why     []string // the errors of the first of those
+	Why     []string // the errors of the first unparsable lines
 	Torn    bool     // the last line is truncated
 }
 
@@ -42,8 +42,8 @@ func (r *Report) unread(line int, format string, args ...any) {
 	}
 }
 
-// Read reads a transcript to its end and calls emit for each event, until emit fails. An
-// event's values are valid until emit returns. s must have no [Source.Problems].
+// Read reads a transcript to its end and calls emit for each event. It stops if emit returns an error. An
+// event's values are valid until emit returns. [Source.Problems] of s must be empty.
 func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (Report, error) {
 	r := reading{emit: emit}
 	lines := bufio.NewReaderSize(in, 64<<10)
@@ -75,8 +75,7 @@ func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (R
 	}
 }
 
-// readLine reads a line. If it is too long, it is skipped. With the last line, the error is
-// io.EOF.
+// readLine reads a line. It skips a line that is too long. With the last line, it returns io.EOF.
 func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	whole = true
 	for {
@@ -92,7 +91,7 @@ func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 
 var errNoName = errors.New("a tool without a name")
 
-// event returns a rule's event for a line, or for an item of its list.
+// event returns the event that a rule gives for a line, or for an item of the line's list.
 func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 	switch r.Type {
 	case ToolStart:
@@ -128,7 +127,7 @@ func (r Rule) usage(from []byte) *dialect.Usage {
 	return &dialect.Usage{Input: input, Output: output}
 }
 
-// sum adds the whole numbers at paths, and reports whether there is any.
+// sum adds the integers at paths, and reports whether there are any.
 func sum(from []byte, paths []string) (total int64, some bool) {
 	for _, path := range paths {
 		if n, err := strconv.ParseInt(string(lookup(from, path)), 10, 64); err == nil && n >= 0 && total+n >= 0 {
@@ -138,7 +137,7 @@ func sum(from []byte, paths []string) (total int64, some bool) {
 	return total, some
 }
 
-// success returns whether the tool succeeded, or nil if the line does not contain that.
+// success returns whether the tool succeeded, or nil if the line does not say so.
 func (r Rule) success(from []byte) *bool {
 	var ok bool
 	switch {
@@ -153,7 +152,8 @@ func (r Rule) success(from []byte) *bool {
 	return &ok
 }
 
-// unpacked returns arguments as JSON if they are a string that contains JSON.
+// unpacked returns the JSON object in arguments that are a string containing one, and other arguments
+// unchanged.
 func unpacked(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || raw[0] != '"' {
 		return raw
@@ -181,7 +181,7 @@ func content(raw []byte) string {
 	return string(out)
 }
 
-// reading is a transcript that is being read.
+// reading is a transcript being read.
 type reading struct {
 	report Report
 	emit   func(evidence.TranscriptEvent) error
@@ -189,8 +189,8 @@ type reading struct {
 	totals map[int]dialect.Usage // running totals, by the index of their rule
 }
 
-// since returns what a running total has more than the one before. A smaller one is of a new
-// conversation.
+// since returns the increase of a running total since the last one. If the total is smaller, a new
+// conversation has begun.
 func (r *reading) since(rule int, total dialect.Usage) *dialect.Usage {
 	before := r.totals[rule]
 	if r.totals == nil {
@@ -234,7 +234,7 @@ func (r *reading) line(s Source, line []byte, number int) error {
 	return nil
 }
 
-// piece appends to a message that comes in pieces.
+// piece appends a piece to a message.
 func (r *reading) piece(text string, line int) {
 	if len(r.pieces)+len(text) > maxLine {
 		r.report.unread(line, "a message longer than %d bytes", maxLine)
@@ -243,12 +243,12 @@ func (r *reading) piece(text string, line int) {
 	r.pieces = append(r.pieces, text...)
 }
 
-// send emits an event, after a message that it ends.
+// send emits an event. If the event ends a message, the message is emitted first.
 func (r *reading) send(event evidence.TranscriptEvent) error {
 	if err := r.endMessage(); err != nil {
 		return err
 	}
-	if event.Type != evidence.AssistantUsage { // usage is not an action
+	if event.Type != evidence.AssistantUsage { // usage events are not counted
 		r.report.Events++
 	}
 	return r.emit(event)

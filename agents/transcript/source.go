@@ -18,7 +18,7 @@ const (
 	FormatJSONL = "jsonl"
 )
 
-// Source is where an agent writes its transcript, and its format.
+// Source describes where an agent writes its transcript, and the format.
 type Source struct {
 	From   string `json:"from" jsonschema:"source of the transcript: stdout, stderr or a file in the workspace"`
 	Format string `json:"format" enum:"waza jsonl" jsonschema:"waza for waza's events, one per line; jsonl for other JSON lines, which are read by the rules in events"`
@@ -33,8 +33,8 @@ const (
 	Usage     = "usage"
 )
 
-// Rule describes which lines report something, and the paths of its parts. A path is keys
-// separated by dots; a number is an index of a list, starting at 0.
+// Rule describes which lines report something, and the paths of its parts. A path consists of keys separated
+// by dots; a number is an index of a list, from 0.
 type Rule struct {
 	When      map[string]any `json:"when,omitempty" jsonschema:"values by path that the line must have for the rule to match"`
 	Each      string         `json:"each,omitempty" jsonschema:"path of a list in the line; the other paths are then relative to each of its items"`
@@ -55,7 +55,7 @@ type Rule struct {
 	Total     bool           `json:"running_total,omitempty" jsonschema:"for usage: each line counts all tokens so far, not only those since the line before"`
 }
 
-// Problem is a mistake in a source, with the path of keys to it.
+// Problem is a mistake in a source, with the keys that lead to it.
 type Problem struct {
 	At   []any
 	What string
@@ -86,7 +86,7 @@ func (r Rule) problems() []Problem {
 	for _, key := range r.keys() {
 		needed, allowed := slices.Contains(needs(r.Type), key.name), slices.Contains(takes(r.Type), key.name)
 		switch {
-		case len(needs(r.Type)) == 0: // the invalid type was reported already
+		case len(needs(r.Type)) == 0: // the invalid type has been reported
 		case !key.given && needed:
 			add(key.name, "%s needs %s", r.Type, key.name)
 		case key.given && !needed && !allowed:
@@ -124,7 +124,7 @@ func (r Rule) problems() []Problem {
 	return slices.Concat(all, conditions("when", r.When), conditions("where", r.Where), conditions("ok", r.OK))
 }
 
-// conditions returns the mistakes in a condition.
+// conditions returns the mistakes in the conditions under a key.
 func conditions(key string, values map[string]any) []Problem {
 	var all []Problem
 	for _, path := range slices.Sorted(maps.Keys(values)) {
@@ -180,7 +180,7 @@ func literal(value any) json.RawMessage {
 	return raw
 }
 
-// in yields what the rule applies to: the line, or items of its list.
+// in yields the values to which the rule applies: the line, or items of its list.
 func (r Rule) in(line []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if !has(line, r.When) {
@@ -198,7 +198,7 @@ func (r Rule) in(line []byte) iter.Seq[[]byte] {
 	}
 }
 
-// has reports whether value has all wanted values, by path.
+// has reports whether value has all the wanted values, given by path.
 func has(value []byte, want map[string]any) bool {
 	for path, wanted := range want {
 		found := lookup(value, path)
@@ -219,8 +219,8 @@ func hasAt(value []byte, paths map[string]any) bool {
 	return true
 }
 
-// lookup returns the value at a path in valid JSON, or nil if there is none or the path is
-// empty. If a key is repeated, the last value counts.
+// lookup returns the value at a path in valid JSON. It returns nil if there is none or the path is empty. If
+// a key is repeated, the last value counts.
 func lookup(value []byte, path string) json.RawMessage {
 	if path == "" {
 		return nil
@@ -246,7 +246,7 @@ func step(value []byte, segment string) []byte {
 	return found
 }
 
-// scalar returns a string, or a number as written, or "" for anything else.
+// scalar returns a string, a number as it is written, or "" for any other value.
 func scalar(raw []byte) string {
 	if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
 		return string(raw)

@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Writer writes events as JSON, one per line, as they happen. After a failed write it writes
-// nothing more; see [Writer.Err]. It is not safe for concurrent use.
+// Writer writes events as JSON, one per line, as they happen. After a failed write it writes nothing; see
+// [Writer.Err]. It is not safe for concurrent use.
 type Writer struct {
 	out   io.Writer
 	calls int
