@@ -24,8 +24,7 @@ var recipes embed.FS
 // Network holds the settings of this machine that a build needs to reach a registry. They
 // do not affect tags and are not stored in images.
 type Network struct {
-	// CA holds PEM certificates to trust in addition to, or instead of, the usual ones; may
-	// be empty.
+	// CA holds PEM certificates to trust in addition to, or instead of, the usual ones; it may be empty.
 	CA []byte
 	// Env holds settings of npm and pip, such as NPM_CONFIG_REGISTRY.
 	Env map[string]string
@@ -54,9 +53,10 @@ type Buildable interface {
 	fmt.Stringer
 	Tag() string
 	Context(Network) (Context, error)
-	// Registry returns where a build gets packages from, for people; empty if its Dockerfile says so itself.
+	// Registry names the registries that a build gets packages from, for people. It returns "" if the image's
+	// Dockerfile determines them.
 	Registry(Network) string
-	// Below returns the image that it is built on and that has to be built first, or nil.
+	// Below returns the image that it is built on and that must be built first, or nil.
 	Below() Buildable
 }
 
@@ -81,7 +81,7 @@ func (i Image) Registry(n Network) string {
 	return n.registry(i.by())
 }
 
-// by returns whose settings a build of the image gets.
+// by returns the recipe whose network settings a build of the image gets.
 func (i Image) by() Recipe {
 	if i.Package.Ecosystem == mcpconfig.PyPI {
 		return ByPython
@@ -114,7 +114,7 @@ func (s *Source) Registry(n Network) string {
 	return where
 }
 
-// registry returns the hosts of the registries that a recipe asks.
+// registry returns the hosts of the registries that a recipe uses.
 func (n Network) registry(by Recipe) string {
 	variable, usual, separators := "", "", " \t"
 	switch by {
@@ -135,8 +135,8 @@ func (n Network) registry(by Recipe) string {
 	return where
 }
 
-// hosts returns a list of URLs and words such as direct with no more of each URL than its host: a name, a
-// password or a path may be a login.
+// hosts reduces each URL in a list of URLs and words such as direct to its host, since a name, a password or
+// a path may be a login.
 func hosts(list, separators string) string {
 	var all []string
 	for _, address := range strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
@@ -151,7 +151,7 @@ func hosts(list, separators string) string {
 	return strings.Join(all, " and ")
 }
 
-// of returns the settings that a recipe's program understands, without those of others.
+// of returns the settings that a recipe's program understands, and omits the others.
 func (n Network) of(by Recipe) Network {
 	own := map[Recipe]*regexp.Regexp{ByNode: regexp.MustCompile(`^NPM_`), ByPython: regexp.MustCompile(`^PIP_`), ByGo: regexp.MustCompile(`^GO`)}
 	if by == byPackages {
@@ -214,12 +214,12 @@ func (i Image) ResolveContext(lock *Lock, n Network) Context {
 
 // recipeFile returns an embedded file.
 func recipeFile(name string) string {
-	content, _ := recipes.ReadFile(name) // embedded files can be read
+	content, _ := recipes.ReadFile(name) // cannot fail: the file is embedded
 	return string(content)
 }
 
-// newContext returns a build context on a base image with files, the network's settings,
-// and what more writes, if not nil.
+// newContext returns a build context on a base image, with files, the network's settings and, if more is not
+// nil, what more writes.
 func newContext(base string, files []file, n Network, more func(*tar.Writer) error) Context {
 	files = append(slices.Clone(files), file{"network/ca.pem", string(n.CA)}, file{"network/env", n.script()})
 	if n.NPMRC != "" {

@@ -16,12 +16,12 @@ import (
 // Default base images.
 const (
 	DefaultNPM = "node:24-bookworm-slim"
-	// Tools has git, python3, curl, jq, make and Node.js; scripts/setup builds it.
+	// Tools contains git, python3, curl, jq, make and Node.js; scripts/setup builds it.
 	Tools       = "waza-tools:latest"
 	DefaultPyPI = "python:3.11-slim-bookworm"
 )
 
-// Repositories of images on an engine: of server packages, and of agents.
+// Repositories of images on an engine: those of server packages, and those of agents.
 const (
 	Repository      = "waza-server"
 	AgentRepository = "waza-agent"
@@ -29,7 +29,7 @@ const (
 
 // Image is the image of one package.
 type Image struct {
-	Base    string  // image it is built on, which has the ecosystem's tools
+	Base    string  // base image, which has the ecosystem's tools
 	Source  *Source // source from which Base is built; nil if Base exists already
 	Package mcpconfig.Package
 	Args    map[string]string // environment of npm or pip, and of install scripts
@@ -37,17 +37,17 @@ type Image struct {
 	Agent   *Agent            // agent that the image belongs to; nil for a server
 }
 
-// Agent is what an agent's image has in addition to its packages.
+// Agent describes the parts of an agent's image other than packages.
 type Agent struct {
 	Name  string
-	Setup string // POSIX shell commands that complete the image
+	Setup string // POSIX shell commands that run at the end of the build
 }
 
-// Bases are the base images of packages; an empty one means the default.
+// Bases are the base images for packages. An empty string means the default.
 type Bases struct{ NPM, PyPI, Go string }
 
-// New returns the image of a package. It is resolved if lock has an entry for the platform,
-// such as linux/amd64.
+// New returns the image of a package. The image is resolved if lock has an entry for the platform, such as
+// linux/amd64.
 func New(p mcpconfig.Package, bases Bases, lock *Lock, platform string) Image {
 	i := Image{Package: p, Base: cmp.Or(bases.NPM, DefaultNPM)}
 	if p.Ecosystem == mcpconfig.PyPI {
@@ -64,7 +64,7 @@ func ForAgent(a Agent, p mcpconfig.Package, bases Bases, lock *Lock) Image {
 	return i
 }
 
-// String returns the package and, if resolved, its version, as in npm:NAME@1.2.3.
+// String returns the package and, if it is resolved, its version, such as npm:NAME@1.2.3.
 func (i Image) String() string {
 	if i.Entry == nil {
 		return i.Package.String()
@@ -80,7 +80,7 @@ func (i Image) Tag() string {
 		return ""
 	}
 	h := sha256.New()
-	content, _ := json.Marshal(struct { // plain data always marshals
+	content, _ := json.Marshal(struct { // plain data always encodes
 		Base  string
 		Files []file
 	}{i.Base, i.files()})
@@ -95,8 +95,8 @@ func (i Image) repository() string {
 	return Repository
 }
 
-// Program returns the path of the server's program in the image. It returns an error if the
-// package has no program, or none of the requested name.
+// Program returns the path of the server's program in the image. It returns an error if the package has no
+// program, or none with the requested name.
 func (i Image) Program() (string, error) {
 	if i.Package.Ecosystem == mcpconfig.PyPI {
 		return path.Join(InstallDir, "bin", i.Package.Program), nil
@@ -162,7 +162,7 @@ func IsCurrent(labels map[string]string, agents []Image) bool {
 	return maps.Equal(current, within(labels, current))
 }
 
-// within returns the labels whose keys are in others.
+// within returns the labels whose keys occur in others.
 func within(labels, others map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key := range others {

@@ -67,7 +67,7 @@ func (k key) text() string {
 	return strings.Join(append([]string{k.Ecosystem, k.Platform}, k.Request...), "\x00")
 }
 
-// get returns the lock's content, of which a nil lock has none.
+// get returns the lock's content, which is empty for a nil lock.
 func (l *Lock) get() Lock {
 	if l == nil {
 		return Lock{}
@@ -93,7 +93,7 @@ func (l *Lock) With(e Entry) *Lock {
 	return with
 }
 
-// Fill returns the lock with the entries added whose keys it lacks.
+// Fill returns the lock with those entries added whose keys it lacks.
 func (l *Lock) Fill(entries []Entry) *Lock {
 	for _, e := range entries {
 		if l.find(e.key) == nil {
@@ -103,8 +103,8 @@ func (l *Lock) Fill(entries []Entry) *Lock {
 	return l
 }
 
-// Only returns the lock with only the entries of the given packages, for all platforms.
-// Pinned catalogs are kept.
+// Only returns the lock with only the entries of the given packages, for all platforms. It keeps pinned
+// catalogs.
 func (l *Lock) Only(packages []mcpconfig.Package) *Lock {
 	only := &Lock{catalogs: l.Catalogs()}
 	for _, e := range l.get().entries {
@@ -132,8 +132,7 @@ func (l *Lock) Bytes() []byte {
 	return data
 }
 
-// ParseLock parses a lock file. Its error is a single sentence that lacks the file name as
-// subject.
+// ParseLock parses a lock file. Its error is one sentence, whose subject is the name of the file.
 func ParseLock(data []byte) (*Lock, error) {
 	if len(data) > MaxLockBytes {
 		return nil, fmt.Errorf("is larger than %d MiB", MaxLockBytes>>20)
@@ -189,8 +188,8 @@ var lockGrammar = sync.OnceValue(func() *grammar {
 
 func (e Entry) named() string { return e.Ecosystem + ":" + strings.Join(e.Request, " ") }
 
-// check returns an error if e is incomplete, or has a string that npm or pip might
-// interpret as something other than a name, version or digest.
+// check returns an error if e is incomplete, or contains a string that npm or pip might interpret as
+// something other than a name, version or digest.
 func (e Entry) check() error {
 	var err error
 	switch {

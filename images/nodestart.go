@@ -12,12 +12,12 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// CheckStart returns an error if the Node.js project in dir starts no program: package.json names none
-// that is there, and no script of it could make one. Errors are single sentences that end with what to do.
+// CheckStart returns an error if the Node.js project in dir starts no program: package.json names no existing
+// program, and no script in it could create one. Errors are single sentences that end with what to do.
 func CheckStart(dir fs.FS) error {
 	data := packageJSON(dir)
 	if data == nil {
-		return nil // the build says more
+		return nil // the build's error is more precise
 	}
 	member := func(name string) []byte { return jsontext.Member(data, name) }
 	script := func(name string) string { return scriptOf(data, name) }
@@ -63,14 +63,15 @@ func scriptOf(data []byte, name string) string {
 	return jsontext.Text(jsontext.Member(jsontext.Member(data, "scripts"), name))
 }
 
-// Makes reports whether the Node.js project in dir has a script that makes files when its image is built.
+// Makes reports whether the Node.js project in dir has a script that may create files during the build of its
+// image.
 func Makes(dir fs.FS) bool {
 	data := packageJSON(dir)
 	return slices.ContainsFunc([]string{"preinstall", "install", "postinstall", "prepare", "build"}, func(name string) bool { return scriptOf(data, name) != "" })
 }
 
 // CheckBuild returns an error if the build of the Node.js project in dir, which belongs to no workspace,
-// compiles TypeScript with a compiler that neither package.json nor its lock names.
+// compiles TypeScript with a compiler that neither package.json nor its lock file names.
 func CheckBuild(dir fs.FS) error {
 	data := packageJSON(dir)
 	lock, _ := fs.ReadFile(dir, "package-lock.json")
@@ -80,7 +81,7 @@ func CheckBuild(dir fs.FS) error {
 	return nil
 }
 
-// maxPackages is how many packages of a workspace a message names.
+// maxPackages is the maximum number of packages of a workspace that a message names.
 const maxPackages = 8
 
 // workspacesOf returns the directories of a workspace's packages.

@@ -18,7 +18,7 @@ import (
 // registry is omitted, so that the lock works with any registry.
 // (https://docs.npmjs.com/cli/configuring-npm/package-lock-json)
 type NPMPackage struct {
-	Name                 string                     `json:"name,omitempty"` // if it differs from its path
+	Name                 string                     `json:"name,omitempty"` // set if it differs from the path
 	Version              string                     `json:"version"`
 	Integrity            string                     `json:"integrity,omitempty"` // missing for a package bundled in another package's archive
 	Bin                  map[string]string          `json:"bin,omitempty"`
@@ -91,8 +91,8 @@ func moduleName(at string) string {
 
 func modulePath(name string) string { return "node_modules/" + name }
 
-// npmProgram returns the name of the program that npx would run: the requested one,
-// otherwise the package's only one, otherwise the one named like the package.
+// npmProgram returns the name of the program that npx would run: the requested one, or else the package's
+// only one, or else the one with the name of the package.
 func (i Image) npmProgram() (string, error) {
 	var all []string
 	for _, w := range i.Package.Wanted {
@@ -206,8 +206,7 @@ func (p programs) named(at string) map[string]string {
 	return named
 }
 
-// optionalPeers returns the optional peer dependencies; npm uses nothing else of this
-// field.
+// optionalPeers returns the optional peer dependencies; npm uses nothing else of this field.
 func optionalPeers(meta map[string]map[string]any) map[string]map[string]bool {
 	var kept map[string]map[string]bool
 	for name, about := range meta {
@@ -223,7 +222,7 @@ func optionalPeers(meta map[string]map[string]any) map[string]map[string]bool {
 
 var errNPMPath = errors.New("is not a path in node_modules")
 
-// checkNPM returns an error if npm cannot have written the manifest.
+// checkNPM returns an error if npm cannot have written packages.
 func checkNPM(packages map[string]NPMPackage) error {
 	for at, p := range packages {
 		if !lockGrammar().npmPath.MatchString(at) || slices.Contains(strings.Split(at, "/"), "..") {
@@ -245,7 +244,7 @@ func checkNPM(packages map[string]NPMPackage) error {
 }
 
 func text(v any) string {
-	data, _ := json.MarshalIndent(v, "", "  ") // maps of strings and plain data always marshal
+	data, _ := json.MarshalIndent(v, "", "  ") // maps of strings and plain data always encode
 	return string(data) + "\n"
 }
 
@@ -274,8 +273,8 @@ func (i Image) pypiFiles() []file {
 	return []file{{"requirements.txt", b.String()}, {"program", i.Package.Program}}
 }
 
-// constraints returns a constraints.txt with the versions that the lock has of a package
-// for another platform.
+// constraints returns a constraints.txt with the versions of a package that the lock has for another
+// platform.
 func (l *Lock) constraints(p mcpconfig.Package) string {
 	var b strings.Builder
 	for _, e := range l.get().entries {

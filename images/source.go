@@ -30,23 +30,23 @@ const SourceDir = "/opt/server"
 // DefaultGo is the default base image of Go projects.
 const DefaultGo = "golang:1.26-bookworm"
 
-// Source is a snapshot of a directory and how to build an image from it.
+// Source is a snapshot of a directory, and describes how to build an image from it.
 type Source struct {
 	dir    string // absolute
 	name   string // name in messages
-	main   string // path in dir of the project that is the server
+	main   string // path in dir of the server's project
 	build  mcpconfig.Build
 	recipe Recipe
-	base   string   // empty with a Dockerfile
+	base   string   // base image; empty if there is a Dockerfile
 	omit   []string // absolute paths to omit
 	output []fs.FileInfo
-	only   []string // if not empty, the only files to take
+	only   []string // if not empty, the only files to include
 	digest string   // of the files
 	marks  []mark   // of the files, in order
 
-	// Packages is the image with the packages that a Node.js project gets from a registry, on which
-	// its own is built, so that a change of other files does not fetch them again. It is nil if there
-	// are none, or if some are in the directory.
+	// Packages is the image with the packages that a Node.js project gets from a registry. The project's
+	// image is built on it, so that a change of other files does not fetch them again. It is nil if there are
+	// no packages, or if some are in the directory.
 	Packages *Source
 }
 
@@ -60,7 +60,7 @@ const (
 	ByGo         Recipe = "go"
 	ByPython     Recipe = "python"
 
-	byPackages Recipe = "node-packages" // for Source.Packages
+	byPackages Recipe = "node-packages" // the recipe of Source.Packages
 )
 
 // files returns the names of the recipe's helper files.
@@ -78,19 +78,20 @@ func (r Recipe) files() []string {
 	return nil
 }
 
-// Main is the variable of a build that names the server's project, if that is not the directory itself
-// but below it, as in a workspace. In Go it may also be a package of the module.
+// Main is the build argument that names the server's project if it is a subdirectory, such as a member of a
+// workspace. For Go it may also be a package of the module.
 const Main = "MAIN"
 
-// FindRecipe returns how to build an image from a directory, as b says. If b.Dockerfile is empty it is
-// Dockerfile if that exists, otherwise the recipe of the language whose manifest is there. It refuses
-// a project whose packages would come from elsewhere than its manifests say. Errors are single sentences.
+// FindRecipe returns how to build an image from a directory, as configured by b. If b.Dockerfile is empty, it
+// is Dockerfile if that exists, and otherwise the recipe for the language of the manifest in the directory.
+// It returns an error for a project whose packages would not come from where its manifests say. Errors are
+// single sentences.
 func FindRecipe(dir string, b mcpconfig.Build) (Recipe, error) {
 	recipe, _, err := findRecipe(dir, b)
 	return recipe, err
 }
 
-// findRecipe also returns the path of the server's project in dir.
+// findRecipe is like FindRecipe, and also returns the path of the server's project in dir.
 func findRecipe(dir string, b mcpconfig.Build) (by Recipe, main string, err error) {
 	info, err := os.Stat(dir)
 	switch {
@@ -129,8 +130,8 @@ func findRecipe(dir string, b mcpconfig.Build) (by Recipe, main string, err erro
 	}
 }
 
-// checkOrigin returns an error if a project in dir, built by a recipe, would get packages from elsewhere
-// than its manifests say.
+// checkOrigin returns an error if a project in dir, built by a recipe, would not get its packages from where
+// its manifests say.
 func checkOrigin(dir, project string, b mcpconfig.Build, by Recipe) error {
 	w, err := FindWorkspace(project, by)
 	if err != nil {
@@ -195,8 +196,8 @@ func Manifests(dir fs.FS) (found []Manifest) {
 	return found
 }
 
-// ReadSource reads the directory dir for a build, omitting the given files and directories, and
-// files that are the same as one in output, under any name: waza writes to them meanwhile. Errors
+// ReadSource reads the directory dir for a build. It omits the files and directories in omit, and files that
+// are the same as one in output, whatever their names, since waza writes to these at the same time. Errors
 // are single sentences.
 func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string, output ...fs.FileInfo) (*Source, error) {
 	s := &Source{name: dir, build: b, output: output}
@@ -261,7 +262,7 @@ func (s *Source) packages() *Source {
 	return &p
 }
 
-// String returns a phrase that names the directory.
+// String describes the directory, as part of a sentence.
 func (s *Source) String() string {
 	if s.recipe == byPackages {
 		return "the npm packages of the source in " + s.name
@@ -269,7 +270,7 @@ func (s *Source) String() string {
 	return "the source in " + s.name
 }
 
-// How returns a phrase that describes how the image is built.
+// How describes how the image is built, as part of a sentence.
 func (s *Source) How() string {
 	switch {
 	case s.recipe != ByDockerfile:
@@ -283,7 +284,7 @@ func (s *Source) How() string {
 // Tag returns the reference of the image. It contains a digest of everything that the image
 // is built from, so an existing image with this tag need not be rebuilt.
 func (s *Source) Tag() string {
-	content, _ := json.Marshal(struct { // plain data always marshals
+	content, _ := json.Marshal(struct { // plain data always encodes
 		Base, Digest string
 		Build        mcpconfig.Build
 		Files        []file
@@ -300,7 +301,7 @@ func (s *Source) TagOr(other string) string {
 	return s.Tag()
 }
 
-// Labels returns the labels of the image. It does not belong to a run.
+// Labels returns the labels of the image. They do not include a run, since the image belongs to none.
 func (s *Source) Labels() map[string]string {
 	content := filepath.Join(s.dir, s.build.Dockerfile) + " " + s.build.Target
 	if s.recipe == byPackages {
@@ -321,8 +322,8 @@ func (s *Source) files() []file {
 	return files
 }
 
-// Context returns the build context of the image. Writing it fails if the directory has
-// changed since it was read.
+// Context returns the build context of the image. Its Tar returns an error if the directory has changed since
+// it was read.
 func (s *Source) Context(n Network) (Context, error) {
 	files := func(w *tar.Writer) error {
 		digest, marks, err := s.pack(w)

@@ -72,7 +72,7 @@ func firstChange(before, after []mark) string {
 		if i == len(before) || m != before[i] {
 			isNamed := func(other mark) bool { return other.name == m.name }
 			if i < len(before) && before[i].name != m.name && slices.ContainsFunc(before, isNamed) {
-				return before[i].name // it is gone
+				return before[i].name // the file is missing in after
 			}
 			return m.name
 		}
@@ -96,7 +96,7 @@ func (s *Source) pack(w *tar.Writer) (digest string, marks []mark, err error) {
 		if err != nil || name == "." || len(s.only) > 0 && !slices.Contains(s.only, name) {
 			return err
 		}
-		if isGit(name) { // its configuration may hold a token, which no .dockerignore can give away
+		if isGit(name) { // git's configuration may contain a token; no .dockerignore can include it
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -107,7 +107,7 @@ func (s *Source) pack(w *tar.Writer) (digest string, marks []mark, err error) {
 		case entry.IsDir() && (omitted || isRun(root, name)):
 			return fs.SkipDir
 		case entry.IsDir() && s.leadsToOmitted(name):
-			return nil // added with its other contents, if any
+			return nil // it is added with its contents, if there are any
 		}
 		out, err := ignored.MatchesOrParentMatches(name)
 		if out = out || omitted; err != nil || !out || s.needs(name) {
@@ -124,10 +124,10 @@ func (s *Source) pack(w *tar.Writer) (digest string, marks []mark, err error) {
 	return hex.EncodeToString(p.digest.Sum(nil)), p.marks, nil
 }
 
-// isGit reports whether a path is of git's own files, also on a file system that ignores case.
+// isGit reports whether a path is that of git's own files, even on a file system that ignores case.
 func isGit(name string) bool { return strings.EqualFold(path.Base(name), ".git") }
 
-// isOutput reports whether waza's own output goes to a file.
+// isOutput reports whether an entry is a file that receives waza's own output.
 func (s *Source) isOutput(entry fs.DirEntry) bool {
 	if len(s.output) == 0 {
 		return false
@@ -136,8 +136,8 @@ func (s *Source) isOutput(entry fs.DirEntry) bool {
 	return err == nil && slices.ContainsFunc(s.output, func(out fs.FileInfo) bool { return os.SameFile(out, info) })
 }
 
-// isRun reports whether a directory is a run directory, by its contents. One without the report
-// that every run writes is part of the build, such as data of a server.
+// isRun reports whether a directory is a run directory, judging by its contents. A directory without the
+// report that every run writes belongs to the build, for example as data of a server.
 func isRun(root *os.Root, dir string) bool {
 	for _, name := range []string{"run.json", "report.html"} {
 		if file, err := root.Lstat(path.Join(dir, name)); err != nil || !file.Mode().IsRegular() {
@@ -148,16 +148,16 @@ func isRun(root *os.Root, dir string) bool {
 	return err == nil && trials.IsDir()
 }
 
-// leadsToOmitted reports whether a directory contains something omitted, which may be its
-// only purpose, for example a run directory.
+// leadsToOmitted reports whether a directory contains something omitted. That may be its only purpose, as for
+// a directory of runs.
 func (s *Source) leadsToOmitted(name string) bool {
 	return slices.ContainsFunc(s.omit, func(omit string) bool {
 		return strings.HasPrefix(omit, filepath.Join(s.dir, name)+string(filepath.Separator))
 	})
 }
 
-// needs reports whether the builder needs a file, or the directory that contains it, even
-// if it is ignored. The builder does not copy it into the image.
+// needs reports whether the builder needs a file, or the directory that contains the file, even if it is
+// ignored. The builder does not copy it into the image.
 func (s *Source) needs(name string) bool {
 	return s.recipe == ByDockerfile && (name == ".dockerignore" || strings.HasPrefix(s.build.Dockerfile+"/", name+"/"))
 }
@@ -176,7 +176,7 @@ type sourcePacker struct {
 	out    *tar.Writer
 	digest hash.Hash
 	marks  []mark
-	above  []string // nested directories that are added once something in them is
+	above  []string // nested directories that are added when something in them is
 	files  int
 	bytes  int64
 }
@@ -213,7 +213,7 @@ func (p *sourcePacker) dir(name string) error {
 	return p.add(tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
 }
 
-// link adds a symbolic link. A link that leads out of the directory would be broken in a
+// link adds a symbolic link. It rejects a link that leads out of the directory, since it would be broken in a
 // build.
 func (p *sourcePacker) link(name string) error {
 	target, err := p.root.Readlink(name)
@@ -258,7 +258,7 @@ func (p *sourcePacker) file(name string) error {
 // add writes an entry to the tar, and adds it and its content to the digest.
 func (p *sourcePacker) add(h tar.Header, content io.Reader) error {
 	defer func(name string) { p.marks = append(p.marks, mark{name, string(p.digest.Sum(nil))}) }(h.Name)
-	about, _ := json.Marshal([]any{h.Name, h.Mode, h.Linkname, h.Size}) // plain data always marshals
+	about, _ := json.Marshal([]any{h.Name, h.Mode, h.Linkname, h.Size}) // plain data always encodes
 	p.digest.Write(about)
 	if p.source.recipe != ByDockerfile {
 		h.Name = "source/" + h.Name
@@ -273,8 +273,7 @@ func (p *sourcePacker) add(h tar.Header, content io.Reader) error {
 	return err
 }
 
-// runArg is the build argument for the run id in builds with the directory's own
-// Dockerfile.
+// runArg is the build argument for the run ID in builds with the directory's own Dockerfile.
 const runArg = "WAZA_RUN"
 
 var escapeDirective = regexp.MustCompile("(?i)^#[ \t]*escape[ \t]*=[ \t]*`")
@@ -294,7 +293,7 @@ func labelStages(dockerfile string) string {
 		if escapeDirective.MatchString(text) && first == "" {
 			escape = "`"
 		}
-		if text == "" || text[0] == '#' { // also within an instruction
+		if text == "" || text[0] == '#' { // comments and empty lines may also occur within an instruction
 			continue
 		}
 		if !goesOn {

@@ -24,27 +24,27 @@ import (
 // maxWorkspace is the maximum size of a manifest that is read for a workspace.
 const maxWorkspace = 1 << 20
 
-// Workspace is where a project's packages are installed from: its own directory, or one above that
-// has a manifest which includes it. Built alone, a package of a workspace would get the others from a
-// registry, where strangers may have taken their names.
+// Workspace is the directory that a project's packages are installed from: the project's own, or a parent
+// directory with a manifest that includes the project. If a package of a workspace were built alone, it would
+// get the other packages from a registry, where strangers may have taken their names.
 type Workspace struct {
-	Root string // without links
-	File string // the manifest in Root; empty if there is none
-	// Needs names the program that follows File, if no recipe does; else it is empty.
+	Root string // path without links
+	File string // name of the manifest in Root; empty if there is none
+	// Needs names the program that interprets File, if no recipe does; otherwise it is empty.
 	Needs string
 }
 
-// claim is a manifest that can make a workspace.
+// claim is a kind of manifest that can define a workspace.
 type claim struct {
 	recipe Recipe
 	file   string
 	needs  string
-	// has reports whether a manifest's workspace includes the directory at a path from it, which may be ".".
-	// It says yes if it cannot tell.
+	// has reports whether a manifest's workspace includes the directory at a path relative to the manifest,
+	// which may be ".". If it cannot tell, it returns true.
 	has func(manifest []byte, at string) bool
 }
 
-// claims returns all kinds of workspaces. The first that includes a directory counts.
+// claims returns all kinds of workspaces. The first one that includes a directory counts.
 func claims() []claim {
 	return []claim{
 		{ByNode, "pnpm-workspace.yaml", "pnpm", hasPNPM},
@@ -57,7 +57,7 @@ func claims() []claim {
 	}
 }
 
-// settings are files that say from where packages come, and that no recipe follows.
+// settings are files that configure where packages come from, which no recipe supports.
 var settings = []struct {
 	recipe Recipe
 	file   string
@@ -71,7 +71,7 @@ var settings = []struct {
 	{ByPython, "pyproject.toml", regexp.MustCompile(`(?m)^\s*\[+\s*tool\.(?:(?:poetry|pdm)\.source|rye\.sources|pixi\.pypi)`).Match, "poetry, pdm, rye or pixi"},
 }
 
-// otherProtocol is how versions begin that npm does not know.
+// otherProtocol matches the beginning of versions that npm does not support.
 var otherProtocol = regexp.MustCompile(`^(?:workspace|link|portal|catalog|patch):`)
 
 // versionsIn returns the versions of the packages that a package.json depends on.
@@ -86,8 +86,8 @@ func versionsIn(manifest []byte) (all []string) {
 	return all
 }
 
-// FindWorkspace returns the nearest workspace that includes a project, or the project's own directory.
-// Directories that everybody can write to, and those above them, include nothing.
+// FindWorkspace returns the nearest workspace that includes a project, or the project's own directory. It
+// ignores directories that everyone can write to, and those above them.
 func FindWorkspace(dir string, by Recipe) (Workspace, error) {
 	dir, err := realPath(dir)
 	if err != nil {
@@ -136,7 +136,7 @@ func findClaim(dir string, by Recipe) (Workspace, error) {
 	}
 }
 
-// readManifest reads a manifest that may be part of a workspace. It returns nil if there is none.
+// readManifest reads a manifest that may belong to a workspace. It returns nil if there is none.
 func readManifest(dir, name string) ([]byte, error) {
 	data, err := files.Read(filepath.Join(dir, name), maxWorkspace)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +148,7 @@ func readManifest(dir, name string) ([]byte, error) {
 	return bytes.TrimPrefix(data, []byte("\ufeff")), nil
 }
 
-// realPath returns the absolute path of a directory without links.
+// realPath returns the absolute path of a directory with links resolved.
 func realPath(dir string) (string, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -157,7 +157,7 @@ func realPath(dir string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// hasAny reports whether patterns of directories, of which later ones with ! take back, match a path.
+// hasAny reports whether a path matches patterns of directories. A later pattern with ! excludes paths again.
 func hasAny(patterns []string, at string) (in bool) {
 	for _, pattern := range patterns {
 		pattern, not := strings.CutPrefix(strings.TrimSpace(pattern), "!")
@@ -168,8 +168,8 @@ func hasAny(patterns []string, at string) (in bool) {
 	return in
 }
 
-// matches reports whether a pattern of npm's or uv's matches a path. It says yes to those that it
-// does not know.
+// matches reports whether a pattern of npm or uv matches a path. It returns true for patterns that it does
+// not understand.
 func matches(pattern, at string) bool {
 	if strings.ContainsAny(pattern, "{}()[]\\") {
 		return true
@@ -186,7 +186,7 @@ func matches(pattern, at string) bool {
 	return err != nil || re.MatchString("/"+at)
 }
 
-// hasNPM reads a package.json, whose key workspaces has patterns or an object with them.
+// hasNPM implements has for a package.json, whose key workspaces holds patterns or an object with patterns.
 func hasNPM(manifest []byte, at string) bool {
 	var m struct{ Workspaces json.RawMessage }
 	if json.Unmarshal(manifest, &m) != nil || len(m.Workspaces) == 0 || string(m.Workspaces) == "null" {
@@ -214,7 +214,8 @@ func hasPNPM(manifest []byte, at string) bool {
 	return len(m.Packages) > 0 && (at == "." || hasAny(m.Packages, at))
 }
 
-// hasLerna reads a lerna.json. One without packages leaves them to the workspaces of another manifest.
+// hasLerna implements has for a lerna.json. One without packages defers to the workspaces of another
+// manifest.
 func hasLerna(manifest []byte, at string) bool {
 	var m struct{ Packages []string }
 	if json.Unmarshal(manifest, &m) != nil {
@@ -223,12 +224,12 @@ func hasLerna(manifest []byte, at string) bool {
 	return len(m.Packages) > 0 && (at == "." || hasAny(m.Packages, at))
 }
 
-// hasRush reads a rush.json, which is JSON with comments.
+// hasRush implements has for a rush.json, which is JSON with comments.
 func hasRush(manifest []byte, at string) bool {
 	return at == "." || strings.Contains(string(manifest), `"`+at+`"`)
 }
 
-// hasGo reads a go.work.
+// hasGo implements has for a go.work.
 func hasGo(manifest []byte, at string) bool {
 	block := false
 	for line := range strings.Lines(string(manifest)) {
@@ -262,12 +263,13 @@ var (
 	otherWorkspace = regexp.MustCompile(`(?m)^\s*\[+\s*tool\.(?:rye|hatch)\.(?:[^\]\n]*\.)?workspace\b`)
 )
 
-// hasUV reads a pyproject.toml. uv itself finds out, in the build, what its workspace includes.
+// hasUV implements has for a pyproject.toml. uv itself determines, during the build, what its workspace
+// includes.
 func hasUV(manifest []byte, _ string) bool { return uvWorkspace.Match(manifest) }
 
 func hasOtherPython(manifest []byte, _ string) bool { return otherWorkspace.Match(manifest) }
 
-// paths finds in manifests the paths of packages, and of files with more of them.
+// paths are patterns for paths of packages in manifests, and for files with more such paths.
 var paths = []struct {
 	recipe Recipe
 	file   string
@@ -298,7 +300,7 @@ func found(path *regexp.Regexp, in []byte) (all []string) {
 	return all
 }
 
-// leadsOut returns a path in the project's manifests that leads out of root, and the manifest; empty
+// leadsOut returns a path in the project's manifests that leads out of root, and the manifest. It returns ""
 // if there is none.
 func leadsOut(root, project string, by Recipe) (name, manifest string, err error) {
 	for _, p := range paths {
@@ -318,11 +320,11 @@ func leadsOut(root, project string, by Recipe) (name, manifest string, err error
 	return "", "", nil
 }
 
-// maxLocal is how many files and directories are looked at for a package of a name.
+// maxLocal is the maximum number of files and directories that are searched for a package with a given name.
 const maxLocal = 20_000
 
-// LocalPackage returns the manifest of a package below dir, or in the workspace around it, that has
-// the name of one that p gets from a registry, or a program of that name. A registry may have a
+// LocalPackage returns the manifest of a package below dir, or in the workspace around it, that has the same
+// name as a package that p gets from a registry, or a program of that name. The one in the registry may be a
 // stranger's. It returns "" if there is none.
 func LocalPackage(dir string, p mcpconfig.Package) (string, error) {
 	by, file := ByNode, "package.json"
@@ -333,7 +335,7 @@ func LocalPackage(dir string, p mcpconfig.Package) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, r := range p.Wanted { // npx starts a program that is installed, whichever package it is of
+	for _, r := range p.Wanted { // npx starts an installed program, whichever package it belongs to
 		program := filepath.Join(w.Root, "node_modules", ".bin", r.Name)
 		_, errProgram := os.Lstat(program)
 		_, errPackage := os.Lstat(filepath.Join(w.Root, "node_modules", r.Name))
@@ -368,7 +370,7 @@ func LocalPackage(dir string, p mcpconfig.Package) (string, error) {
 
 var pythonName = regexp.MustCompile(`(?m)^\s*name\s*=\s*["']([^"'\n]+)`)
 
-// isCalled reports whether a manifest's package, or a program of it, has a name.
+// isCalled reports whether a manifest's package, or one of its programs, has a name.
 func isCalled(manifest []byte, by Recipe, name string) bool {
 	if by == ByPython {
 		return slices.ContainsFunc(found(pythonName, manifest), func(own string) bool { return normal(own) == normal(name) })
