@@ -1,10 +1,8 @@
-// Command inventory is the MCP server of this example: the stock of three
-// warehouses, on stdio.
+// Command inventory is the MCP server of this example: the stock of three warehouses, on stdio.
 //
-// Its data cannot be guessed: prices are odd, serial numbers and reservation
-// codes are derived. An agent that has the right answer has asked. Every
-// process starts from the same stock and gives the same answers to the same
-// calls, so a trial can be repeated. Nothing is stored.
+// Its data cannot be guessed: prices are odd, and serial numbers and reservation codes are derived. An agent
+// that has the right answer has asked for it. Every process starts with the same stock and gives the same
+// answers to the same calls, so trials can be repeated. Nothing is stored.
 package main
 
 import (

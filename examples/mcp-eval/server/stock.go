@@ -16,7 +16,7 @@ var (
 	errBadQuantity      = errors.New("quantity must be positive")
 )
 
-// Item is one kind of part and where it lies.
+// Item is one kind of part, with its place and quantity.
 type Item struct {
 	SKU        string `json:"sku" jsonschema:"the stock keeping unit that identifies the item"`
 	Name       string `json:"name"`
@@ -56,7 +56,7 @@ func newStock(items []Item) *stock {
 	return &stock{items: items}
 }
 
-// Find returns the item that has the SKU or the name; case does not matter.
+// Find returns the item with the SKU or the name, ignoring case.
 func (s *stock) Find(sku, name string) (Item, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *stock) Find(sku, name string) (Item, error) {
 	return Item{}, fmt.Errorf("%w: %s", errUnknownItem, sku+name)
 }
 
-// List returns the items of one warehouse, or all of them for an empty name.
+// List returns the items of one warehouse; of all warehouses if warehouse is empty.
 func (s *stock) List(warehouse string) ([]Item, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +84,7 @@ func (s *stock) List(warehouse string) ([]Item, error) {
 	return found, nil
 }
 
-// Reserve takes units out of the free stock: all of them or, with an error,
-// none.
+// Reserve takes units from the free stock. If it returns an error, it has taken none.
 func (s *stock) Reserve(sku string, quantity int) (Reservation, error) {
 	if quantity < 1 {
 		return Reservation{}, errBadQuantity
@@ -111,8 +110,8 @@ func (s *stock) Reserve(sku string, quantity int) (Reservation, error) {
 	}, nil
 }
 
-// reservationCode derives a code that follows from the call, so that a repeated
-// trial sees the same one, and that nobody works out in the head.
+// reservationCode derives a code from the call, so that a repeated trial gets the same one, but nobody can
+// easily guess it.
 func reservationCode(item Item, quantity, number int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%d", item.Serial, quantity, number))
 	return fmt.Sprintf("R%d-%X", number, sum[:4])

@@ -77,7 +77,7 @@ const (
 	writes   = false
 )
 
-// newTool describes a tool whose schemas follow from its Go types.
+// newTool describes a tool with schemas derived from Go types.
 func newTool[Args, Result any](name, description string, readOnly bool) mcp.Tool {
 	return mcp.NewTool(name,
 		mcp.WithDescription(description),
@@ -89,9 +89,8 @@ func newTool[Args, Result any](name, description string, readOnly bool) mcp.Tool
 	)
 }
 
-// handle turns a plain function into a tool. The result goes out as structured
-// content and, for older clients, as the same JSON in text; an error is the
-// tool's error, for the model to read, and not the protocol's.
+// handle turns a function into a tool. The result is sent as structured content and, for older clients, as
+// the same JSON in text. An error is a tool error, for the model to read, not a protocol error.
 func handle[Args, Result any](call func(Args) (Result, error)) server.ToolHandlerFunc {
 	return mcp.NewTypedToolHandler(func(_ context.Context, _ mcp.CallToolRequest, args Args) (*mcp.CallToolResult, error) {
 		result, err := call(args)

@@ -1,7 +1,7 @@
-// Command sql is the MCP server of this example, on stdio: it hands statements to
-// the database that DATABASE_URL names and gives back what that says.
+// Command sql is the MCP server of this example, on stdio: it sends statements to the database at
+// DATABASE_URL and returns the results.
 //
-// What it knows is in the database alone, which lasts as long as a trial.
+// All of its data is in the database, which exists as long as the trial.
 package main
 
 import (

@@ -75,8 +75,7 @@ func query(ctx context.Context, db *sql.DB, s statement) (found, error) {
 	return result, errors.Join(err, rows.Err(), rows.Close())
 }
 
-// handle turns a plain function into a tool. An error is the tool's, for the model
-// to read, and not the protocol's.
+// handle turns a function into a tool. An error is a tool error, for the model to read, not a protocol error.
 func handle[Args, Result any](call func(context.Context, Args) (Result, error)) server.ToolHandlerFunc {
 	return mcp.NewTypedToolHandler(func(ctx context.Context, _ mcp.CallToolRequest, args Args) (*mcp.CallToolResult, error) {
 		result, err := call(ctx, args)
