@@ -1,4 +1,4 @@
-// Package cassette answers requests from recorded entries instead of a server, a model or a command.
+// Package cassette answers requests from stored entries instead of a server, a model or a command.
 //
 // A [Side] holds the entries of one server, model or command, and a [Player] answers from them. A [Cassette]
 // is a directory with a file for each side, written by a person or by a program. Requests and answers are
