@@ -23,8 +23,8 @@ import (
 // Names of the files in a trial's directory.
 const (
 	TrialFile      = "trial.json"
-	FramesFile     = "frames.jsonl" // of older runs, which have one for all servers
-	FramesDir      = "frames"       // has a file for each server
+	FramesFile     = "frames.jsonl" // for older runs, which have one file for all servers
+	FramesDir      = "frames"       // contains a file for each server
 	CallsFile      = "calls.jsonl"
 	CatalogsFile   = "catalogs.jsonl"
 	EventsFile     = "events.jsonl"
@@ -79,8 +79,8 @@ func (d Dir) Transcript() ([]TranscriptEvent, error) {
 	return collectIfThere[TranscriptEvent](d, TranscriptFile)
 }
 
-// MarkedTranscript is like [Dir.Transcript], and sets Marks of the events by the spans in which secrets were
-// replaced in the file.
+// MarkedTranscript is like [Dir.Transcript], and sets the Marks of events according to spans, which are the
+// spans of replaced secrets in the file.
 func (d Dir) MarkedTranscript(spans []secret.Span) ([]TranscriptEvent, error) {
 	if len(spans) == 0 {
 		return d.Transcript()
@@ -99,7 +99,7 @@ func (d Dir) MarkedTranscript(spans []secret.Span) ([]TranscriptEvent, error) {
 	return events, err
 }
 
-// markedEvent is a line of a transcript with its text.
+// markedEvent is an event of a transcript with the bytes of its line.
 type markedEvent struct {
 	TranscriptEvent
 	text []byte
@@ -110,7 +110,7 @@ func (e *markedEvent) UnmarshalJSON(line []byte) error {
 	return jsontext.Unmarshal(line, &e.TranscriptEvent)
 }
 
-// event returns the event with the spans of its line.
+// event returns the event with Marks set according to the spans in its line.
 func (e markedEvent) event(spans []secret.Span) TranscriptEvent {
 	line := bytes.TrimRight(e.text, "\r\n")
 	e.Marks = secret.Within(line, spans, "arguments")
@@ -178,9 +178,8 @@ func (d Dir) Earlier() ([]Trial, error) {
 	return found, nil
 }
 
-// Gateway reports whether the trial's models were called through the runner's gateway,
-// which records every request: the plan says so, or there is a record. Other requests to
-// models are not recorded.
+// Gateway reports whether the trial's models were called through the runner's gateway, which records every
+// request: the plan says so, or there is a record. Requests that bypass the gateway are not recorded.
 func (d Dir) Gateway(t Trial) bool {
 	var plan struct {
 		Models json.RawMessage `json:"models"`
@@ -192,7 +191,7 @@ func (d Dir) Gateway(t Trial) bool {
 	return err == nil
 }
 
-// maxStderrEnd is how many bytes at each end of stderr StderrEnds returns.
+// maxStderrEnd is the number of bytes that StderrEnds returns of each end of stderr.
 const maxStderrEnd = 2 << 10
 
 // StderrEnds returns the first and the last 2 KiB of the agent's stderr, or "".
@@ -231,7 +230,8 @@ func lastLine(said string) string {
 	return strings.TrimSpace(said[strings.LastIndexAny(said, "\r\n")+1:])
 }
 
-// ServerGist returns the [text.Gist] of a server's stderr, or "" if a message has its last line already.
+// ServerGist returns the [text.Gist] of a server's stderr, or "" if message already contains the last line of
+// stderr.
 func (d Dir) ServerGist(server, message string) string {
 	said := d.ends(filepath.Join(ServersDir, server+".stderr"))
 	if strings.Contains(message, lastLine(said)) {
@@ -240,8 +240,8 @@ func (d Dir) ServerGist(server, message string) string {
 	return text.Gist(said)
 }
 
-// Explained returns a trial's verdicts with what the program printed to stderr in the message that ended by
-// itself: the agent with an error, or the server that failed the trial.
+// Explained returns a trial's verdicts. If a program ended by itself, the message includes what it printed to
+// stderr: the agent if it ended with an error, or the server that failed the trial.
 func (d Dir) Explained(t Trial, v Verdicts) Verdicts {
 	said := ""
 	switch {
@@ -257,7 +257,7 @@ func (d Dir) Explained(t Trial, v Verdicts) Verdicts {
 	return v
 }
 
-// ServerWrote returns the bytes and lines recorded of a server's stderr.
+// ServerWrote returns the number of bytes and lines recorded of a server's stderr.
 func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
 	file, err := Open(string(d), filepath.Join(ServersDir, server+".stderr"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -16,11 +16,11 @@ func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// explained adds to a write error what the user has to fix.
+// explained adds to a write error what the user can do about it.
 func explained(err error) error {
 	if DiskFull(err) {
 		if at, ok := errors.AsType[*fs.PathError](err); ok {
-			at.Path = filepath.Clean(at.Path) // a root that begins at . names its files ./NAME
+			at.Path = filepath.Clean(at.Path) // a root that begins with . calls its files ./NAME
 		}
 		return fmt.Errorf("the disk is full: %w", err)
 	}
@@ -48,11 +48,10 @@ func reserveSpace(dir string) error {
 	return nil
 }
 
-// leastFree is how many bytes must be free on the disk of a run directory before a trial starts.
+// leastFree is the number of bytes that must be free on the disk of a run directory before a trial starts.
 const leastFree = 16 << 20
 
-// CheckSpace returns an error if the disk of dir, which may not exist yet, has too little room for a
-// trial.
+// CheckSpace returns an error if the disk of dir, which need not exist yet, has too little space for a trial.
 func CheckSpace(dir string) error {
 	dir, err := filepath.Abs(dir)
 	for err == nil {

@@ -20,8 +20,8 @@ type Event struct {
 // EventHookCall is the kind of an event recorded when a hook calls a tool.
 const EventHookCall = "hook_call"
 
-// EventAnswer is the kind of an event recorded when a built-in agent gets an answer to a request of a
-// server. Its data has under "unmet" whether the request violates its schema.
+// EventAnswer is the kind of an event recorded when a built-in agent gets an answer to a server's request.
+// "unmet" in its data describes how the request violates its schema, if it does.
 const EventAnswer = "answer"
 
 // Egress is the data of an egress event: one connection that a container tried to open to a
@@ -29,10 +29,10 @@ const EventAnswer = "answer"
 type Egress struct {
 	Name    string `json:"name"` // of the requested host
 	Port    int    `json:"port"`
-	By      string `json:"by"` // where the name was found: tls, http or connect
+	By      string `json:"by"` // source of the name: tls, http or connect
 	Allowed bool   `json:"allowed"`
-	Address string `json:"address,omitempty"` // that was dialed
-	Why     string `json:"why,omitempty"`     // why it was refused or ended early
+	Address string `json:"address,omitempty"` // address that was dialed
+	Why     string `json:"why,omitempty"`     // why the connection was refused or ended early
 	Out     int64  `json:"bytes_out"`
 	In      int64  `json:"bytes_in"`
 	MS      int64  `json:"ms"`
@@ -73,6 +73,7 @@ type TranscriptEvent struct {
 	ToolResult json.RawMessage `json:"tool_result,omitempty"`
 	Usage      *dialect.Usage  `json:"usage,omitempty"`
 
-	// Marks is like that of a [Call], with secrets in ToolName under "". [Dir.MarkedTranscript] sets it.
+	// Marks is like Marks of a [Call], with secrets in ToolName under "". It is set by
+	// [Dir.MarkedTranscript].
 	Marks map[string][]string `json:"-"`
 }

@@ -76,7 +76,7 @@ type Frame struct {
 	// Spans are the replaced spans in Raw. Frames of older runs have none.
 	Spans     []secret.Span `json:"spans,omitempty"`
 	Synthetic Synthetic     `json:"synthetic,omitempty"`
-	// Fault is the fault that waza made of the request in the frame, or of its answer.
+	// Fault is the fault that waza injected into the request in the frame, or into its answer.
 	Fault FaultKind `json:"fault,omitempty"`
 	// Played reports that the server's answer is not its own, but from a cassette or mcp_mocks.
 	Played bool `json:"played,omitempty"`
@@ -90,11 +90,11 @@ type Frame struct {
 	// Injected lists the numbers of the attack's injections in Raw, counting from 1.
 	Injected []int `json:"injected,omitempty"`
 
-	line *line // where it was read; nil unless the frame is large
+	line *line // place where the frame was read; nil unless it is large
 }
 
-// OfAgent reports whether the agent opened the conversation. Frames of older runs have no sender
-// if it did.
+// OfAgent reports whether the agent opened the conversation. In older runs, frames of such conversations have
+// no sender.
 func (f Frame) OfAgent() bool { return f.Sender == "" || f.Sender == SenderAgent }
 
 // Peer is what HTTP shows about the client that sent a frame.
@@ -228,11 +228,11 @@ func (p payload) write(w io.Writer, secrets *secret.Set, limit int) (found secre
 	return found, kept.Over(), err
 }
 
-// frameCost is an upper bound on the bytes of a frame besides those of its message.
+// frameCost is an upper bound on the size of a frame without its message, in bytes.
 const frameCost = 1 << 10
 
-// quoted returns an upper bound on the length of text in a frame. Of text that is not UTF-8 it
-// is so large that it covers the characters that stand for its bytes elsewhere.
+// quoted returns an upper bound on the size of text in a frame, in bytes. For text that is not UTF-8, the
+// bound also covers the replacement characters that other places use for its bytes.
 func quoted(text []byte) int64 {
 	if !utf8.Valid(text) {
 		return 5 * int64(len(text)+1)

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// MaxFrames is the maximum size in bytes of the file with a server's frames. Those of each direction may
-// take half of it, so that neither side takes the other's room.
+// MaxFrames is the maximum size in bytes of the file with a server's frames. Each direction may use half of
+// it, so neither side can use up the other's space.
 const MaxFrames = 1 << 30
 
 // FramesOf returns the name of the file with a server's frames.
@@ -24,11 +24,11 @@ func FramesOf(server string) string { return FramesDir + "/" + server + ".jsonl"
 // holdsFrames reports whether a file of a trial holds frames.
 func holdsFrames(name string) bool { return name == FramesFile || path.Dir(name) == FramesDir }
 
-// GapFramesOf returns the kind of gap of frames of one server.
+// GapFramesOf returns the kind of gap for missing frames of a server.
 func GapFramesOf(server string) string { return GapFrames + " of " + server }
 
-// FrameFiles returns the names of the files with frames. An older run has one, which is read in place
-// of the directory.
+// FrameFiles returns the names of the files with frames. An older run has a single file, which is read
+// instead of the directory.
 func (d Dir) FrameFiles() ([]string, error) {
 	if _, err := os.Lstat(filepath.Join(string(d), FramesFile)); err == nil {
 		return []string{FramesFile}, nil
@@ -55,7 +55,7 @@ func (d Dir) FrameFiles() ([]string, error) {
 // such as an incomplete last line.
 func (d Dir) Frames() iter.Seq2[Frame, error] { return d.FramesFrom(0) }
 
-// FramesFrom reads the frames with numbers from seq on, without reading those before.
+// FramesFrom reads the frames whose numbers are at least seq, without reading earlier ones.
 func (d Dir) FramesFrom(seq int64) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		if err := d.mergeFrames(seq, func(f Frame) bool { return yield(f, nil) }); err != nil {
@@ -64,8 +64,8 @@ func (d Dir) FramesFrom(seq int64) iter.Seq2[Frame, error] {
 	}
 }
 
-// mergeFrames calls take with the frames of all files in the order of their numbers, until take returns
-// false. It holds one frame at a time.
+// mergeFrames calls take for the frames of all files in the order of their numbers, until take returns false.
+// It holds one frame at a time in memory.
 func (d Dir) mergeFrames(seq int64, take func(Frame) bool) error {
 	names, err := d.FrameFiles()
 	if err != nil {
@@ -112,8 +112,8 @@ func (d Dir) mergeFrames(seq int64, take func(Frame) bool) error {
 	}
 }
 
-// nextNumber returns the number of the next frame without reading the rest of it, and whether there is
-// one. It is 0 if the line does not begin as [Frame.MarshalJSON] writes it.
+// nextNumber returns the number of the next frame without reading the rest of the frame, and whether there is
+// one. The number is 0 if the line does not begin in the form that [Frame.MarshalJSON] writes.
 func nextNumber(in *bufio.Reader) (n int64, more bool) {
 	const before, digits = `{"seq":`, 19
 	start, err := in.Peek(len(before) + digits + 1)

@@ -32,10 +32,9 @@ func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 	return linesFrom[T](d, name, 0, math.MaxInt64)
 }
 
-// offsetOf returns the offset of the first record for which wanted is true, by binary
-// search: wanted must be true for all records after it. Without one it returns the file's
-// size. A record that cannot be read counts as wanted, so that the caller gets the error
-// when it reads on.
+// offsetOf returns the offset of the first record for which wanted is true, by binary search: wanted must be
+// true for all later records. If there is none, it returns the file's size. A record that cannot be read
+// counts as wanted, so the caller gets the error when reading from there.
 func offsetOf[T any](d Dir, name string, wanted func(T) bool) (int64, error) {
 	file, err := Open(string(d), name)
 	if err != nil {
@@ -190,7 +189,7 @@ func readLine(in *bufio.Reader, most int) ([]byte, error) {
 		if size += len(piece); size > most {
 			return nil, fmt.Errorf("it has more than %d bytes", most)
 		}
-		if bytes.IndexByte(piece, 0) >= 0 { // as the holes of a sparse file have, which may be of any size
+		if bytes.IndexByte(piece, 0) >= 0 { // such as in the holes of a sparse file, which may have any size
 			return nil, errors.New("it has a NUL byte, so it is no record")
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {

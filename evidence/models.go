@@ -22,7 +22,7 @@ const (
 // ModelCall is one line of models.jsonl: a request from the agent to a model through the
 // gateway, and the whole response. API keys are removed.
 type ModelCall struct {
-	Seq      int          `json:"seq"` // from 1, in order of the requests, without gaps
+	Seq      int          `json:"seq"` // from 1, in the order of the requests, without gaps
 	Provider string       `json:"provider"`
 	Method   string       `json:"method"`
 	Path     string       `json:"path"`              // below the provider's base URL, with the query without keys
@@ -42,8 +42,8 @@ type ModelCall struct {
 	Usage         *dialect.Usage `json:"usage,omitempty"`
 	Cost          *float64       `json:"cost,omitempty"` // US dollars; nil if the model's price is unknown
 	Outcome       string         `json:"outcome"`
-	Played        bool           `json:"played,omitempty"` // the answer was one of a record, not the provider's
-	Fault         FaultKind      `json:"fault,omitempty"`  // that waza made of the call
+	Played        bool           `json:"played,omitempty"` // the answer came from a record, such as a cassette, not from the provider
+	Fault         FaultKind      `json:"fault,omitempty"`  // the fault that waza injected into the call
 	Error         string         `json:"error,omitempty"`
 	Truncated     int64          `json:"truncated,omitempty"` // bytes of the response that were dropped
 	Redacted      int            `json:"redacted,omitempty"`  // number of secrets replaced

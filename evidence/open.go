@@ -118,8 +118,8 @@ func openPlain(dir, name string) (*os.File, error) {
 	return file, nil
 }
 
-// CheckPlain returns [ErrNotPlain] if dir contains anything other than regular files and
-// directories, or a large file that is almost all holes: reading it takes long, and waza writes none.
+// CheckPlain returns [ErrNotPlain] if dir contains anything other than regular files and directories, or a
+// large file that consists almost only of holes, which takes long to read and which waza never writes.
 func CheckPlain(dir string) error {
 	return filepath.WalkDir(strings.TrimRight(dir, "/")+"/", func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -142,8 +142,8 @@ func CheckPlain(dir string) error {
 	})
 }
 
-// isHollow reports whether a file has more than 1 GiB and takes less than 1/64 of that on disk, which
-// no compression of what waza writes reaches.
+// isHollow reports whether a file is larger than 1 GiB but takes less than 1/64 of that on disk. Nothing that
+// waza writes is so compressible.
 func isHollow(info fs.FileInfo) bool {
 	taken, ok := files.OnDisk(info)
 	return ok && info.Size() > 1<<30 && taken < info.Size()/64

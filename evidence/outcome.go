@@ -15,7 +15,7 @@ const (
 	ClassAgentError Class = "agent_error"
 	ClassError      Class = "error" // a grader lacked the evidence it needs
 	ClassInfra      Class = "infra"
-	// ClassServerError means that an MCP server exited by itself before its first answer, or during a call of
+	// ClassServerError means that an MCP server exited by itself before its first answer, or during a call by
 	// executor script.
 	ClassServerError Class = "server_error"
 	// ClassMiss means that the trial's cassette has no answer to a request.
@@ -31,7 +31,7 @@ func Classes() []Class {
 // graded and is excluded from the agent's rates. It is true for a trial that has not ended.
 func (c Class) OfAgent() bool { return c != ClassInfra && c != ClassServerError && c != ClassMiss }
 
-// Fails reports whether the outcome fails the run, though it does not depend on the agent.
+// Fails reports whether the outcome fails the run, although it does not depend on the agent.
 func (c Class) Fails() bool { return c == ClassServerError || c == ClassMiss }
 
 // With returns the class followed by its reason, which is omitted if the class implies it.
@@ -64,7 +64,7 @@ const (
 const (
 	ReasonGraders  Reason = "graders"  // a grader failed
 	ReasonEvidence Reason = "evidence" // a grader lacks evidence
-	// ReasonFault means that a script did not expect a fault that waza made.
+	// ReasonFault means that a script did not expect the outcome of a fault that waza injected.
 	ReasonFault Reason = "fault"
 	// ReasonResponder means that no answer in place of the user could be obtained.
 	ReasonResponder Reason = "responder"
@@ -154,6 +154,6 @@ func (t Trial) Outcome(v Verdicts) (Class, Reason, string) {
 	return v.Class, v.Reason, message
 }
 
-// Reaches reports whether a computed score is at least threshold. It forgives what sums and quotients
-// lose by rounding: the mean of three times 0.7 is 0.7.
+// Reaches reports whether a computed score is at least threshold. It tolerates rounding errors of sums and
+// quotients: the mean of three times 0.7 is 0.7.
 func Reaches(score, threshold float64) bool { return score >= threshold-1e-9 }

@@ -74,7 +74,7 @@ func Create(dir string, secrets *secret.Set, clock *Clock) (*Recorder, error) {
 	return r, nil
 }
 
-// fileLocked returns a file of records. The first call creates it, and it must not exist before.
+// fileLocked returns a file of records. The first call creates the file, which must not exist before.
 func (r *Recorder) fileLocked(name string) (*os.File, error) {
 	if file := r.files[name]; file != nil {
 		return file, nil
@@ -93,8 +93,8 @@ func (r *Recorder) Now() time.Time { return r.clock.Now() }
 // Dir returns the trial's directory.
 func (r *Recorder) Dir() string { return r.dir }
 
-// Frame records f with the next number and the current time. It returns the number, or 0 if the file
-// of the server's frames is full. That is a gap of this server alone.
+// Frame records f with the next number and the current time. It returns the number, or 0 if the file of the
+// server's frames is full, which is a gap of this server only.
 func (r *Recorder) Frame(f Frame) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +134,7 @@ func (r *Recorder) Lost() map[string]error {
 	return maps.Clone(r.lost)
 }
 
-// Event records e with the current time. What it quotes of others may have been cut, as described at
+// Event records e with the current time. Texts that it quotes from others may have been cut before; see
 // [secret.Set.Cut].
 func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
@@ -206,9 +206,9 @@ func (r *Recorder) Step(s Step) error {
 	return explained(err)
 }
 
-// WriteTranscript writes e to out as a line of transcript.jsonl without secrets, and returns its length. offset
-// is where the line begins in the file. If e was made of a text in which secrets were replaced already, from has
-// their spans.
+// WriteTranscript writes e to out as a line of transcript.jsonl without secrets, and returns the line's
+// length. offset is the offset of the line in the file. If e was made from a text in which secrets have
+// already been replaced, from holds the spans of these.
 func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent, offset int, from []secret.Span) (n int, err error) {
 	line, found, err := cleanLine(e, r.secrets.JSON)
 	if err != nil {
@@ -223,7 +223,7 @@ func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent, offset int,
 	return out.Write(line)
 }
 
-// cut replaces secrets in a document whose texts may have been cut before.
+// cut replaces secrets in a document whose texts may have been cut.
 func (r *Recorder) cut(doc []byte) ([]byte, secret.Found) { return r.secrets.Cut(doc, true) }
 
 // cleanLine returns v as a line of JSON without secrets, and what was replaced.
@@ -261,8 +261,8 @@ func (f recordedFile) Write(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (f recordedFile) Close() error { return f.rec.note(f.file.Close()) }
 
-// Text creates a file of the trial for text, from which secrets are removed before kept limits it: Text makes the
-// file its W. If kept is nil, there is no limit.
+// Text creates a file of the trial for text. Secrets are removed before kept limits the text; Text sets the W
+// of kept to the file. If kept is nil, there is no limit.
 func (r *Recorder) Text(name string, kept *bounded.Head) (io.WriteCloser, error) {
 	file, err := r.Raw(name)
 	if err != nil {
@@ -285,7 +285,7 @@ func (r *Recorder) Text(name string, kept *bounded.Head) (io.WriteCloser, error)
 	}}, nil
 }
 
-// limitedFile is a file that holds what a limit lets through.
+// limitedFile is a file behind a limit.
 type limitedFile struct {
 	io.Writer
 	io.Closer
@@ -340,12 +340,12 @@ type Redaction struct {
 	// Files counts the spans in the files of a tree by name, as returned by
 	// [secret.TarWriter.Files].
 	Files map[string]int `json:"files,omitempty"`
-	// Marks lists where they stood: in the file, or in a file of the tree or a text of trial.json, which is
-	// named by its key. Frames and steps have spans of their own instead, and older runs have no marks.
+	// Marks lists the places of the spans: in the file, in a file of the tree, or in a text of trial.json,
+	// which is named by its key. Frames and steps have spans of their own instead. Older runs have no marks.
 	Marks secret.Marks `json:"marks,omitempty"`
 }
 
-// noteRedacted adds to what was replaced in a file of the trial.
+// noteRedacted adds to the counts of replaced secrets in a file of the trial.
 func (r *Recorder) noteRedacted(name string, found secret.Found, marks secret.Marks, files map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,8 +31,9 @@ type Step struct {
 	Spans  []secret.Span   `json:"spans,omitempty"`  // where secrets stood in Answer
 }
 
-// Cleaned returns s without secrets in its answer and its error, and what was replaced. The Ask is kept: it
-// comes from a grader's config, which is also in trial.json, and graders find their answer by it.
+// Cleaned returns s without secrets in its answer and its error, and what was replaced. The Ask is kept
+// unchanged: it comes from a grader's config, which trial.json also contains, and graders find their answer
+// by it.
 func (s Step) Cleaned(secrets *secret.Set) (Step, secret.Found) {
 	answer, found := secrets.JSON(s.Answer)
 	failure, inError := secrets.Bytes([]byte(s.Error))
@@ -46,7 +47,7 @@ func (s Step) Cleaned(secrets *secret.Set) (Step, secret.Found) {
 // built-in script.
 type ProgramAsk struct {
 	Image      string            `json:"image,omitempty"` // empty for the plan's default
-	Build      *mcpconfig.Build  `json:"build,omitempty"` // what its image is built from
+	Build      *mcpconfig.Build  `json:"build,omitempty"` // source of its image
 	Command    string            `json:"command,omitempty"`
 	Args       []string          `json:"args,omitempty"`
 	Files      map[string]string `json:"files,omitempty"` // for the program's directory: path there to path relative to the eval
@@ -63,11 +64,11 @@ type ProgramAnswer struct {
 	Signal     string           `json:"signal,omitempty"`      // signal that killed it, such as SIGKILL
 	TimedOut   bool             `json:"timed_out,omitempty"`
 	Breaches   []observe.Breach `json:"breaches,omitempty"` // limits that its container exceeded
-	Broke      string           `json:"broke,omitempty"`    // how it broke its container, which ended it
+	Broke      string           `json:"broke,omitempty"`    // how it damaged its container, which ended the program
 	Stdout     Output           `json:"stdout"`
 	Stderr     Output           `json:"stderr"`
 
-	Replaced []secret.Span `json:"-"` // where secrets were replaced in one of the outputs before it was cut
+	Replaced []secret.Span `json:"-"` // places of secrets that were replaced in one of the outputs before the output was cut
 }
 
 // OutOfMemory reports whether the kernel killed a process of the program because memory ran
@@ -97,7 +98,7 @@ type CallAnswer struct {
 	Outcome Outcome         `json:"outcome"`
 	Result  json.RawMessage `json:"result,omitempty"`
 	Error   json.RawMessage `json:"error,omitempty"`
-	Message string          `json:"message,omitempty"` // why there is neither result nor error, or what is wrong with the result
+	Message string          `json:"message,omitempty"` // why there is neither a result nor an error, or what is wrong with the result
 }
 
 // Processes that a [CallAsk] can be sent to.

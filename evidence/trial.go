@@ -40,7 +40,7 @@ type Trial struct {
 	Ended        time.Time     `json:"ended"`
 	ExitCode     *int          `json:"exit_code,omitempty"`
 	Signal       string        `json:"signal,omitempty"`
-	Class        Class         `json:"class,omitempty"`   // before grading of trials that ended badly alone; never pass
+	Class        Class         `json:"class,omitempty"`   // set before grading only if the trial ended badly; never pass
 	Reason       Reason        `json:"reason,omitempty"`  // with Class
 	Message      string        `json:"message,omitempty"` // explanation for the user
 	// FailedServer is the server that caused a server_error.
@@ -50,7 +50,7 @@ type Trial struct {
 	FinalOutput   string      `json:"final_output"` // of the last turn
 	Guarantees    *Guarantees `json:"guarantees,omitempty"`
 	Gaps          []string    `json:"gaps,omitempty"` // missing evidence and why it is missing
-	// Redacted is what was replaced in the trial's files, by name.
+	// Redacted describes the secrets that were replaced in the trial's files, by file name.
 	Redacted map[string]Redaction `json:"redacted,omitempty"`
 	// Resources has the limits and usage of each container: "agent", a server's name, or
 	// SERVER/SERVICE.
@@ -67,7 +67,7 @@ type Trial struct {
 	Responder   *Responder   `json:"responder,omitempty"`
 
 	Commands  []CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks, in order
-	Miscalled string              `json:"miscalled,omitempty"`           // which command_mocks were not called as often as expected; empty if all were
+	Miscalled string              `json:"miscalled,omitempty"`           // which command_mocks were not called as often as expected; empty if there are none
 }
 
 // ID returns the trial's id in its run.
@@ -79,7 +79,7 @@ const (
 	GapFrames      = "frames"
 	GapModels      = "models"
 	GapTranscript  = "transcript"
-	GapLines       = "transcript lines" // what the eval's own mapping cannot read
+	GapLines       = "transcript lines" // lines that the eval's own mapping cannot read
 	GapWorkspace   = "workspace"
 	GapFinalOutput = "final output"
 )
@@ -92,7 +92,7 @@ type GraderSpec struct {
 	Config json.RawMessage `json:"config,omitempty"`
 	// Files holds the contents of the files named in Config, by those names.
 	Files map[string][]byte `json:"files,omitempty"`
-	// From is the file of the eval in which the grader is written, and is not recorded.
+	// From is the file of the eval that contains the grader. It is not recorded.
 	From string `json:"-"`
 }
 
@@ -147,13 +147,13 @@ const (
 	ResponderError     = "error"         // no usable answer
 )
 
-// Texts of trial.json that marks are in.
+// Names of the texts of trial.json that contain marks.
 const (
 	TextEarlierOutput = "earlier_output"
 	TextFinalOutput   = "final_output"
 )
 
-// Executors of an eval that are not the name of an adapter.
+// Executors of an eval that are not names of adapters.
 const (
 	ExecutorMock    = "mock"
 	ExecutorScript  = "script"

@@ -175,14 +175,15 @@ func (c *Change) compare(before, after []byte) {
 	}
 }
 
-// hunks returns how lines changed, of which the last has a line break too.
+// hunks returns the differences between two texts as hunks. Each line, including the last, must end with a
+// line break.
 func hunks(before, after []byte) (all []Hunk) {
 	for line := range strings.Lines(string(diff.Diff("", before, "", after))) {
 		line = strings.TrimSuffix(line, "\n")
 		var old, now, lines int
 		if n, _ := fmt.Sscanf(line, "@@ -%d,%d +%d,", &old, &lines, &now); n == 3 {
 			all = append(all, Hunk{Old: max(old, 1), New: max(now, 1)})
-		} else if len(all) > 0 { // else it is in the head, which names the files
+		} else if len(all) > 0 { // lines before the first hunk name the files
 			last := &all[len(all)-1]
 			last.Lines = append(last.Lines, line)
 		}

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Words returns where the words of two texts differ, as ranges of bytes of each: all of both where they
-// share no word. A word is a run of letters and digits, or any other character that is no white space.
+// Words returns the ranges of bytes in which the words of two texts differ. If the texts share no word, the
+// ranges cover both. A word is a run of letters and digits, or any other character except white space.
 func Words(before, after string) (old, now [][2]int) {
 	olds, nows := words(before), words(after)
 	for _, h := range hunks(oneALine(before, olds), oneALine(after, nows)) {
@@ -28,7 +28,7 @@ func Words(before, after string) (old, now [][2]int) {
 	return old, now
 }
 
-// add adds a range, to the last one where it goes on.
+// add appends a range; if goesOn is set, it extends the last range instead.
 func add(all [][2]int, word [2]int, goesOn bool) [][2]int {
 	if goesOn {
 		all[len(all)-1][1] = word[1]

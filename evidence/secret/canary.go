@@ -17,8 +17,8 @@ const (
 // Canary is a canary.
 type Canary struct{ Name, Value string }
 
-// FoundCanary is a canary that was found, with its encoding, prefixed by the escapes around it, and
-// by "spaced" if there are blanks between its letters, as in "percent+spaced+hex".
+// FoundCanary is a canary that was found, with its encoding. The encoding is preceded by the escapes around
+// it, and by "spaced" if there are blanks between its letters, as in "percent+spaced+hex".
 type FoundCanary struct{ Canary, Encoding string }
 
 // MakeCanary returns the value of a named canary in a run. It is deterministic and unique.

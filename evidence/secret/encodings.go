@@ -15,28 +15,27 @@ const (
 	Base64 = "base64"
 )
 
-// form is one encoding of a value, as the letters that it has in any text.
+// form is an encoding of a value, reduced to the letters that it has in any context.
 type form struct {
 	of       int // index of the value
 	encoding string
 	// text is the part that does not depend on the adjacent bytes, without blanks.
 	text string
-	// gaps are the blanks before each letter of text, if they are the value's own.
+	// gaps are the numbers of blanks before each letter of text, if they belong to the value.
 	gaps []int
 	// left and right are the digits before and after text, if the value shares a base64 digit
 	// with the adjacent bytes.
 	left, right digit
 }
 
-// minLoose is the minimum length of values that are also found in letters of another case, with
-// blanks between their letters, and in base32. Shorter ones would too often match ordinary
-// words.
+// minLoose is the minimum length of values that are also found in another case, with blanks between letters,
+// and in base32. Shorter ones would match ordinary words too often.
 const minLoose = 8
 
 // formsOf returns the forms in which a value is searched for.
 func formsOf(of int, value string) []form {
 	all := []form{exactly(value), {encoding: Hex, text: hex.EncodeToString([]byte(value))}}
-	if strings.Contains(value, " ") { // in URLs and HTML's forms
+	if strings.Contains(value, " ") { // encoding in URLs and HTML forms
 		all = append(all, exactly(strings.ReplaceAll(value, " ", "+")))
 	}
 	all = append(all, grouped(Base64, value, 3, 6, base64.RawStdEncoding.EncodeToString)...)
@@ -49,7 +48,7 @@ func formsOf(of int, value string) []form {
 	return all
 }
 
-// exactly returns the form of a value as it is.
+// exactly returns the form of the unencoded value.
 func exactly(value string) form {
 	f := form{encoding: Exact}
 	var text []byte
@@ -84,8 +83,8 @@ func grouped(encoding, value string, group, bits int, encode func([]byte) string
 	return all
 }
 
-// matches reports whether letters, which are equal to the form's text apart from case and base64's
-// alphabet, are the form, and whether it has blanks that are not its own.
+// matches reports whether letters match the form. They must equal its text except for case and the base64
+// alphabet. spread reports whether there are blanks that do not belong to the value.
 func (f *form) matches(letters []letter) (ok, spread bool) {
 	loose := len(f.text) >= minLoose
 	for i, l := range letters {
@@ -119,7 +118,7 @@ func digitOf(c, mask byte) digit {
 	return digit{mask, value & mask}
 }
 
-// there reports whether the value shares a digit with the adjacent byte.
+// there reports whether the value shares a base64 digit with the adjacent byte.
 func (d digit) there() bool { return d.mask != 0 }
 
 // fits reports whether c is such a digit, in either alphabet.

@@ -9,9 +9,9 @@ import (
 // escape is a way in which text is escaped.
 type escape struct {
 	name string
-	mark byte // with which an escape begins
-	// decode returns the length of the escape at the beginning of p and the bytes that it
-	// stands for: 0 if p does not hold all of it, 1 if it is none.
+	mark byte // first byte of an escape
+	// decode returns the length of the escape at the beginning of p and the bytes that it stands for. The
+	// length is 0 if p ends within the escape, and 1 if there is no escape.
 	decode func(p []letter) (length int, text []byte)
 }
 
@@ -43,8 +43,7 @@ func decodeJSON(p []letter) (length int, text []byte) {
 	return 1, nil
 }
 
-// decodeUnit decodes an escaped UTF-16 unit, with the other half if it is one of a surrogate
-// pair.
+// decodeUnit decodes an escaped UTF-16 unit; for a surrogate, together with the other half of the pair.
 func decodeUnit(p []letter) (length int, text []byte) {
 	const size = len(`\u0041`)
 	first, ok := digits(p, 2, size)
@@ -84,8 +83,8 @@ func decodeURL(p []letter) (length int, text []byte) {
 	return size, []byte{byte(value)}
 }
 
-// digits returns the value of the hexadecimal digits p[from:to], as far as there are any. ok is
-// false if one is none.
+// digits returns the value of the hexadecimal digits in p[from:to], as far as p has them. ok is false if one
+// is not a digit.
 func digits(p []letter, from, to int) (value rune, ok bool) {
 	for _, l := range p[min(from, len(p)):min(to, len(p))] {
 		d, err := strconv.ParseUint(string(rune(l.c)), 16, 8)

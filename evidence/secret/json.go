@@ -91,8 +91,8 @@ func (s *Set) inJSON(doc []byte) (all []jsonSpan, found Found) {
 	return w.all, found
 }
 
-// jsonWalk goes through a valid document and divides spans by the strings and numbers that they
-// are in. What is between these is kept.
+// jsonWalk walks through a valid document and assigns spans to the strings and numbers that contain them. It
+// ignores everything between these.
 type jsonWalk struct {
 	doc      []byte
 	at       int
@@ -101,10 +101,10 @@ type jsonWalk struct {
 	envelope bool
 	path     []string                              // current key of each open object
 	open     []byte                                // the open brackets, '{' and '['
-	each     func(p Span, path []string, key bool) // gets the spans in place of all; may be nil
+	each     func(p Span, path []string, key bool) // called for each span, instead of appending it to all; may be nil
 }
 
-// next moves on by one string, number or bracket, and reports whether there was one.
+// next advances past the next string, number or bracket, and reports whether there was one.
 func (w *jsonWalk) next() bool {
 	i := bytes.IndexAny(w.doc[w.at:], `"{}[]-0123456789`)
 	if i < 0 {
@@ -140,7 +140,7 @@ func (w *jsonWalk) next() bool {
 	return true
 }
 
-// text notes the spans in a string.
+// text records the spans in a string.
 func (w *jsonWalk) text(from, to int, key bool) {
 	inside := w.doc[from:to]
 	if key {
@@ -155,11 +155,11 @@ func (w *jsonWalk) text(from, to int, key bool) {
 	}
 }
 
-// minInNumber is the minimum length of a secret that is found as a part of a number. Fewer digits are
-// in others by chance.
+// minInNumber is the minimum length of a secret that is found within a number. Shorter ones occur in numbers
+// by chance.
 const minInNumber = 8
 
-// take notes the spans in doc[from:to], and reports whether there are any.
+// take records the spans in doc[from:to], and reports whether there are any.
 func (w *jsonWalk) take(from, to int, key, number bool) (any bool) {
 	for len(w.spans) > 0 && w.spans[0].end() <= from {
 		w.spans = w.spans[1:]

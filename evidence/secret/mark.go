@@ -14,7 +14,7 @@ type Mark struct {
 	Span
 }
 
-// Marks lists marks. Of more than a thousand, the last has no bytes and stands for all that are not listed.
+// Marks lists marks. If there are more than a thousand, the last one has no bytes and stands for all others.
 type Marks []Mark
 
 // Add adds the spans of a text.
@@ -39,7 +39,7 @@ func (m Marks) Spans(in string, name bool) (spans []Span) {
 	return spans
 }
 
-// Names returns the spans of those names that may have been name before secrets were replaced in them.
+// Names returns the spans in names that, before secrets were replaced, may have been equal to name.
 func (m Marks) Names(name string) (spans []Span) {
 	for _, one := range m {
 		if one.isRest() || one.Name && MayBe(one.In, name) {
@@ -49,12 +49,12 @@ func (m Marks) Names(name string) (spans []Span) {
 	return spans
 }
 
-// isRest reports whether a mark stands for those that are not listed.
+// isRest reports whether a mark stands for the marks that are not listed.
 func (m Mark) isRest() bool { return m.In == "" && m.Bytes == 0 }
 
-// Within returns the names of the secrets in the members of an object in a JSON document, by key. path has
+// Within returns the names of the secrets in the members of an object in a JSON document, by key. path lists
 // the keys that lead to the object. Secrets that may belong to any member, such as one in a key, are under
-// "". Lists are not distinguished from their items.
+// "". Lists are treated like their items.
 func Within(doc []byte, spans []Span, path ...string) map[string][]string {
 	if len(spans) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func Within(doc []byte, spans []Span, path ...string) map[string][]string {
 	return names
 }
 
-// MayBe reports whether a text in which secrets were replaced may have been text.
+// MayBe reports whether text may have become marked when secrets were replaced in it.
 func MayBe(marked, text string) bool {
 	if len(marked) != len(text) {
 		return false

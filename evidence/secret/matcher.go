@@ -10,12 +10,12 @@ type finder struct {
 	forms []form
 	*automaton
 	left    [256]bool            // base64 digits that a form may share with preceding bytes
-	begin   [1 << 16 / 64]uint64 // bit set of the byte pairs with which a form or an escape begins
-	maxGap  int                  // the most blanks between two letters of a form
+	begin   [1 << 16 / 64]uint64 // bit set of the pairs of bytes with which a form or an escape may begin
+	maxGap  int                  // maximum number of blanks between two letters of a form
 	longest int                  // the number of letters of the longest form
 }
 
-// maxGap is the number of blanks that may stand between two letters of a value.
+// maxGap is the maximum number of blanks between two letters of a value.
 const maxGap = 16
 
 func newFinder(values []string) *finder {
@@ -31,7 +31,7 @@ func newFinder(values []string) *finder {
 		}
 	}
 	f.automaton = newAutomaton(texts)
-	var seconds [256][256]bool // of a folded first letter
+	var seconds [256][256]bool // second letters by folded first letter
 	for _, one := range f.forms {
 		seconds[fold(one.text[0])][fold(one.text[1])] = true
 		for c := range f.left {
@@ -66,11 +66,11 @@ func (f *finder) next(b []byte, i int) int {
 type match struct {
 	start, end int
 	*form
-	escapes string // around it, each followed by a plus
+	escapes string // escapes around it, each followed by a plus
 	spread  bool   // there are blanks between its letters
 }
 
-// letter is a byte of a text as it reads once escapes are decoded, with its place in the source.
+// letter is a byte of a text with escapes decoded, with its position in the source.
 type letter struct {
 	c          byte
 	start, end int
@@ -78,25 +78,25 @@ type letter struct {
 	lineBreak  bool // the blanks are one line break
 }
 
-// adjacent reports whether a base64 digit before the letter may belong to the same form. Behind other
-// blanks it is not waited for, so that a stream does not stop after each word.
+// adjacent reports whether a base64 digit before the letter may belong to the same form. It may not if there
+// are blanks other than a line break between them, so that a stream is not held back after each word.
 func (l letter) adjacent() bool { return l.gap == 0 || l.lineBreak }
 
-// matcher finds values in a source that arrives in pieces. It reads the source in several ways at
-// a time: as it is, and with escapes decoded, also nested ones.
+// matcher finds values in a source that arrives in pieces. It reads the source in several ways at the same
+// time: as it is, and with escapes decoded, including nested ones.
 type matcher struct {
 	*finder
 	found  func(match)
 	at     int // in the source
 	whole  *reading
-	unused []*reading // to be used again
+	unused []*reading // for reuse
 }
 
-// maxNesting is the number of nested escapes that are decoded, of which one may be a URL's.
+// maxNesting is the maximum number of nested escapes that are decoded. Only one of them may be a URL escape.
 const maxNesting = 3
 
-// newMatcher returns a matcher that calls found with each value. If quoted is set, the source is
-// the inside of JSON strings, which has no meaning but with its escapes decoded.
+// newMatcher returns a matcher that calls found for each value. If quoted is set, the source is the inside of
+// JSON strings, and is only read with its escapes decoded.
 func newMatcher(f *finder, quoted bool, found func(match)) *matcher {
 	m := &matcher{finder: f, found: found, whole: &reading{}}
 	if quoted {
@@ -105,7 +105,7 @@ func newMatcher(f *finder, quoted bool, found func(match)) *matcher {
 	return m
 }
 
-// write reads on.
+// write reads the next part of the source.
 func (m *matcher) write(b []byte) {
 	for i := 0; i < len(b); i++ {
 		if m.whole.idle() {
@@ -126,7 +126,7 @@ func (m *matcher) write(b []byte) {
 	m.at += len(b)
 }
 
-// end reports what is a match if nothing follows.
+// end reports matches that depend on what follows, given that nothing follows.
 func (m *matcher) end() {
 	m.whole.each(func(r *reading) {
 		for _, l := range r.held {
@@ -162,20 +162,20 @@ func (m *matcher) decided() int {
 	return all
 }
 
-// reading is a text as it reads with certain escapes decoded. A nested one exists from where an
-// escape begins, until it reads the same as the one around it.
+// reading is a text with certain escapes decoded. A nested reading begins where an escape begins, and ends
+// when it is the same as the reading around it again.
 type reading struct {
-	escape  *escape // decoded last; nil for the source as it is
-	escapes string  // all that are decoded
+	escape  *escape // the innermost decoded escape; nil for the source as it is
+	escapes string  // names of all decoded escapes
 	nesting int
-	held    []letter // of an escape of which not all is known
+	held    []letter // letters of an incomplete escape
 	inner   []*reading
 
 	state     int32
-	letters   []letter // the last, at least as many as may begin a form, and one before
+	letters   []letter // the last letters: those that may begin a form, and at least one before
 	gap       int      // number of blanks after the last letter
 	lineBreak bool
-	open      []match // which depend on the next letter
+	open      []match // matches that depend on the next letter
 }
 
 func (r *reading) each(do func(*reading)) {
@@ -185,12 +185,12 @@ func (r *reading) each(do func(*reading)) {
 	}
 }
 
-// idle reports whether r is between forms and escapes.
+// idle reports whether r is neither within a form nor within an escape.
 func (r *reading) idle() bool {
 	return r.state == 0 && len(r.inner) == 0 && len(r.held) == 0 && len(r.open) == 0
 }
 
-// skip reads bytes in which nothing begins.
+// skip reads bytes in which no form or escape begins.
 func (m *matcher) skip(r *reading, b []byte, at int) {
 	last := len(b) - 1
 	for last >= 0 && isBlank(b[last]) {
@@ -205,7 +205,7 @@ func (m *matcher) skip(r *reading, b []byte, at int) {
 	}
 }
 
-// blank reads a blank. No form has more than a certain number of them between two letters.
+// blank reads a blank. A form ends if there are too many blanks between two letters.
 func (m *matcher) blank(r *reading, c byte) {
 	r.lineBreak = (r.gap == 0 || r.gap == 1 && r.lineBreak) && (c == '\n' || c == '\r')
 	if r.gap++; r.gap == m.maxGap+1 {
@@ -214,7 +214,7 @@ func (m *matcher) blank(r *reading, c byte) {
 	}
 }
 
-// decode gives a nested reading the next letter of the text around it.
+// decode passes the next letter of the surrounding text to a nested reading.
 func (m *matcher) decode(r *reading, l letter) {
 	if len(r.held) == 0 && l.c != r.escape.mark {
 		m.read(r, l)
@@ -239,7 +239,7 @@ func (m *matcher) decode(r *reading, l letter) {
 	}
 }
 
-// read gives a reading its next letter, and then the readings inside it.
+// read passes the next letter to a reading, and then to the readings inside it.
 func (m *matcher) read(r *reading, l letter) {
 	for _, e := range []*escape{jsonEscape, urlEscape} {
 		m.begin(r, e, l)
@@ -257,8 +257,8 @@ func (m *matcher) read(r *reading, l letter) {
 	})
 }
 
-// begin begins a reading with one more escape decoded, if the letter is the escape's first and
-// there is none.
+// begin starts a nested reading with escape e decoded, if the letter may start such an escape and there is no
+// such reading yet.
 func (m *matcher) begin(r *reading, e *escape, l letter) {
 	switch {
 	case l.c != e.mark, r.nesting == maxNesting, e == urlEscape && strings.Contains(r.escapes, e.name),
@@ -278,7 +278,7 @@ func (m *matcher) begin(r *reading, e *escape, l letter) {
 	r.inner = append(r.inner, in)
 }
 
-// same reports whether r reads on like the reading around it, of which the last depth letters may
+// same reports whether r will continue like the reading around it. The last depth letters of the latter may
 // begin a form.
 func (r *reading) same(around *reading, depth int) bool {
 	if r.state != around.state || r.gap != around.gap || len(r.held)+len(r.inner)+len(r.open)+len(around.open) > 0 {
@@ -293,7 +293,7 @@ func (r *reading) same(around *reading, depth int) bool {
 	return first(r.letters) == first(around.letters)
 }
 
-// step moves the automaton on, and reports the values that end with the letter.
+// step advances the automaton by a letter, and reports the values that end with it.
 func (m *matcher) step(r *reading, l letter) {
 	if isBlank(l.c) {
 		m.blank(r, l.c)
@@ -312,7 +312,7 @@ func (m *matcher) step(r *reading, l letter) {
 	}
 }
 
-// decide decides the open matches by the letter that follows them.
+// decide resolves the open matches, given the letter that follows them.
 func (m *matcher) decide(r *reading, next letter) {
 	for _, one := range r.open {
 		_, isDigit := inBase64(next.c)
@@ -327,7 +327,7 @@ func (m *matcher) decide(r *reading, next letter) {
 	r.open = r.open[:0]
 }
 
-// ends checks and reports a form whose letters are the last of a reading.
+// ends checks a form that ends with the last letter of a reading, and reports it if it matches.
 func (m *matcher) ends(r *reading, f *form) {
 	at := len(r.letters) - len(f.text)
 	ok, spread := f.matches(r.letters[at:])

@@ -1,10 +1,9 @@
-// Package secret finds known values in bytes: secrets, which it replaces by marks before anything
-// is written, and canaries, of which it reports where they are.
+// Package secret finds known values in bytes: secrets, which it replaces before anything is written, and
+// canaries, whose places it reports.
 //
-// One matcher finds both. It reads a text as it is and with its escapes decoded, and knows where
-// each byte stood, so that a mark takes the place of what was there and has its length. It finds
-// known values in known encodings, and does not guess what may be a secret; [docs/secrets.md]
-// lists the encodings.
+// One matcher finds both. It reads a text as it is and with its escapes decoded, and keeps track of the
+// position of each byte, so a replacement has the place and the length of the value. It finds known values in
+// known encodings, and does not guess what may be a secret; [docs/secrets.md] lists the encodings.
 //
 // The package knows nothing about servers or trials.
 //
@@ -29,11 +28,11 @@ const (
 	markDigit = '1'
 )
 
-// Marked returns what replaces a text that is a secret.
+// Marked returns the replacement of a text that is a secret.
 func Marked(text string) string { return strings.Repeat(string(mark), len(text)) }
 
-// MinLength is the minimum length of a secret in bytes that are not blank. Shorter values ("1",
-// "on") would match unrelated text everywhere.
+// MinLength is the minimum length of a secret, in bytes other than blanks. Shorter values ("1", "on") would
+// match unrelated text everywhere.
 const MinLength = 4
 
 // CanHide reports whether a value is long enough to be found.
@@ -97,7 +96,7 @@ func (s *Set) find() *secrets {
 	return s.secrets
 }
 
-// Span is where a secret stood in a text.
+// Span is the place of a secret in a text.
 type Span struct {
 	At    int `json:"at"` // offset in bytes
 	Bytes int `json:"bytes"`
@@ -105,15 +104,15 @@ type Span struct {
 	Secrets []string `json:"secrets,omitempty"`
 }
 
-// end returns the offset behind the span.
+// end returns the offset after the span.
 func (p Span) end() int { return p.At + p.Bytes }
 
-// Found is what was replaced.
+// Found describes the secrets that were replaced.
 type Found struct {
 	Spans int
 	// Secrets counts the spans by secret name; nil if none has a name.
 	Secrets map[string]int
-	// Where lists the spans. Of more than a thousand, the last reaches to the end of the text.
+	// Where lists the spans. If there are more than a thousand, the last one extends to the end of the text.
 	Where []Span
 	// Envelope reports that a secret was in the id or method of a JSON-RPC message, or in
 	// the name of the called tool.
@@ -139,7 +138,7 @@ func (f *Found) count(name string, spans int) {
 	f.Secrets[name] += spans
 }
 
-// AddSpan counts a span, and does not list it.
+// AddSpan counts a span without listing it.
 func (f *Found) AddSpan(p Span) {
 	f.Spans++
 	for _, name := range p.Secrets {
@@ -159,7 +158,7 @@ func (f *Found) note(p Span, size int) {
 	last.Secrets = Names(append(slices.Clip(f.Where[maxWhere-1:]), p))
 }
 
-// Names returns the names of the secrets that stood in spans, sorted.
+// Names returns the names of the secrets at spans, sorted.
 func Names(spans []Span) []string {
 	var all []string
 	for _, p := range spans {
@@ -169,9 +168,9 @@ func Names(spans []Span) []string {
 	return slices.Compact(all)
 }
 
-// Kept returns where secrets were replaced in a text that was made of another one, which has its spans in of:
-// each row of asterisks that is at least as long as the shortest of them. Without spans in the other text
-// there are none in this one, whatever asterisks it has.
+// Kept returns the spans of secrets in a text that was made from another text, whose spans are in of: each
+// run of asterisks that is at least as long as the shortest of those. If of is empty, it returns none, even
+// if the text contains asterisks.
 func Kept(text string, of []Span) (spans []Span) {
 	if len(of) == 0 {
 		return nil
@@ -193,7 +192,7 @@ func Kept(text string, of []Span) (spans []Span) {
 	return found.Where
 }
 
-// First returns the spans, or what is left of them, in the first size bytes of a text.
+// First returns the spans in the first size bytes of a text, cut at the end of these.
 func First(spans []Span, size int64) (first []Span) {
 	for _, p := range spans {
 		if room := size - int64(p.At); room > 0 {
@@ -204,8 +203,8 @@ func First(spans []Span, size int64) (first []Span) {
 	return first
 }
 
-// spans returns the spans of all secrets in b, in order. Secrets that overlap are one span, with
-// the names of the first. If quoted is set, b is the inside of JSON strings.
+// spans returns the spans of all secrets in b, in order. Overlapping secrets become one span, with the names
+// of the first. If quoted is set, b is the inside of JSON strings.
 func (s *secrets) spans(b []byte, quoted bool) (all []Span) {
 	if s == nil {
 		return nil
@@ -235,8 +234,8 @@ func sortMatches(all []match) {
 	})
 }
 
-// Bytes returns b with an asterisk in the place of each byte of a secret, and what was replaced.
-// Without a secret, Bytes returns b itself.
+// Bytes returns b with each byte of a secret replaced by an asterisk, and what was replaced. Without a
+// secret, Bytes returns b itself.
 func (s *Set) Bytes(b []byte) ([]byte, Found) {
 	var found Found
 	spans := s.find().spans(b, false)
@@ -267,14 +266,15 @@ func (s *Set) String(text string) string {
 	return string(clean)
 }
 
-// Cut is like [Set.JSON] if doc is one, and like [Set.Bytes] otherwise, for texts that were cut before their
-// secrets could be replaced: it also replaces what may be the beginning of a secret before an ellipsis. That is
-// not counted, since it is rarely a secret.
+// Cut is like [Set.JSON] if doc is JSON, and otherwise like [Set.Bytes], for texts that were cut before their
+// secrets could be replaced. It also replaces text before an ellipsis that may be the beginning of a secret.
+// That is not counted, since it is rarely a secret.
 //
-// Whatever else waza cuts, it cuts after secrets were replaced. Two kinds of texts are cut where nobody knows
-// them: what guests report of programs, since a guest must not hold others' secrets; and what an error or an
-// event quotes of a message or of a host's name, since readers of messages, which agents use too, and the egress
-// proxy know of no secrets, and the quote must not be as large as the message.
+// All other texts are cut after secrets have been replaced. Two kinds of texts are cut where the secrets are
+// unknown. One is what guests report of programs, since a guest must not have the secrets of others. The
+// other is what an error or an event quotes of a message or of a host name: code that reads messages, which
+// agents use too, and the egress proxy know no secrets, and the quotation must not be as large as the
+// message.
 func (s *Set) Cut(doc []byte, isJSON bool) ([]byte, Found) {
 	clean := s.Bytes
 	if isJSON {
@@ -301,7 +301,7 @@ func (s *Set) Cut(doc []byte, isJSON bool) ([]byte, Found) {
 	}
 }
 
-// coverBegun replaces what may be the beginning of a secret before an ellipsis.
+// coverBegun replaces text before an ellipsis that may be the beginning of a secret.
 func (s *secrets) coverBegun(b []byte, quoted bool) {
 	for {
 		part, rest, more := bytes.Cut(b, []byte(text.Ellipsis))
@@ -315,8 +315,7 @@ func (s *secrets) coverBegun(b []byte, quoted bool) {
 	}
 }
 
-// minKey is the minimum length of an API key in bytes. A shorter one would match other text
-// by chance.
+// minKey is the minimum length of an API key, in bytes. Shorter ones would match other text by chance.
 const minKey = 8
 
 // CheckKey returns an error if the API key in an environment variable is missing or could

@@ -18,15 +18,15 @@ type Writer struct {
 	out io.WriteCloser
 
 	mu      sync.Mutex
-	secrets *secrets // with which matcher was made; guarded by mu
-	matcher *matcher // nil as long as there are no secrets; guarded by mu
-	at      int      // offset of held for matcher; guarded by mu
-	before  int      // bytes before those that matcher has read; guarded by mu
+	secrets *secrets // the secrets that matcher looks for; guarded by mu
+	matcher *matcher // nil until there are secrets; guarded by mu
+	at      int      // offset of held in the input of matcher; guarded by mu
+	before  int      // number of bytes before the input of matcher; guarded by mu
 	held    []byte   // guarded by mu
 	ahead   []match  // guarded by mu
-	covered int      // offset up to which bytes belong to counted secrets; guarded by mu
+	covered int      // offset of the end of the counted secrets; guarded by mu
 	found   Found    // guarded by mu
-	failed  error    // of out; guarded by mu
+	failed  error    // error from out; guarded by mu
 }
 
 // NewWriter returns a Writer that writes redacted bytes to out.

@@ -64,8 +64,8 @@ func (w *TarWriter) Found() Found { return w.found }
 // thousand files with secrets.
 func (w *TarWriter) Files() map[string]int { return w.files }
 
-// Marks returns where secrets stood: in the content and in the name of files, and in other texts of their
-// headers as in their name. Files are named as in Files.
+// Marks returns the places of secrets: in the contents and names of files. Other texts of a file's headers
+// count as its name. Files are named as in Files.
 func (w *TarWriter) Marks() Marks { return w.marks }
 
 // copy redacts a tar. It returns write errors; what cannot be read as a tar is copied too.
