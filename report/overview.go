@@ -204,7 +204,7 @@ type again struct {
 	Attempts []attempt
 }
 
-// attempt is an attempt that does not count.
+// attempt is an earlier attempt, or the last one if it ended as infra.
 type attempt struct {
 	Number int
 	Why    string

@@ -13,7 +13,8 @@ type Attack struct {
 	Validations map[string]Validation  `json:"validations"` // verdicts of the attack's success graders
 }
 
-// Attacks counts the attacks on a run's trials. Trials that ended as infra are excluded.
+// Attacks counts the attacks on a run's trials. Trials that do not count, such as those that ended as infra,
+// are excluded.
 type Attacks struct {
 	Trials       int `json:"trials"`
 	Succeeded    int `json:"succeeded"`

@@ -19,7 +19,8 @@ type Comparison struct {
 	Differences []Difference `json:"differences"`
 }
 
-// ComparedRun holds the figures of a run. Trials that ended as infra do not count.
+// ComparedRun holds the figures of a run. Of trials that do not count, such as those that ended as infra, only
+// MCPCalls and Models include anything.
 type ComparedRun struct {
 	Run              int            `json:"run"` // from 1
 	EvalName         string         `json:"eval_name"`

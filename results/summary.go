@@ -118,8 +118,8 @@ func measure(specs []MetricSpec, tasks []Task, triggers *TriggerMetrics) map[str
 }
 
 // Counts holds counts of the trials of a run, by the last attempt of each. A trial counts if its outcome
-// depends on the agent, as in [Stats]. So infra does not count, and leaves the run incomplete; nor does
-// server_error, which fails the run. Prompts of trigger_tests.yaml count through their metric.
+// depends on the agent, as in [Stats]. So infra does not count, and leaves the run incomplete; nor do
+// server_error and miss, which fail the run. Prompts of trigger_tests.yaml count through their metric.
 type Counts struct {
 	Trials, Passed int                    // trials that count
 	Others         map[evidence.Class]int // trials that count and did not pass
