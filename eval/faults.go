@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// NoFaults, as the value of [Options.Faults], disables all faults, for example for a baseline.
+// NoFaults is the value of [Options.Faults] that disables all faults, for example for a baseline.
 const NoFaults = "none"
 
 // faultsFile is a file that [Options.Faults] names.
