@@ -157,21 +157,25 @@ func realPath(dir string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// hasAny reports whether a path matches patterns of directories. A later pattern with ! excludes paths again.
+// hasAny reports whether a path matches patterns of directories. A later pattern with ! excludes paths again,
+// unless it is one that matches does not understand.
 func hasAny(patterns []string, at string) (in bool) {
 	for _, pattern := range patterns {
 		pattern, not := strings.CutPrefix(strings.TrimSpace(pattern), "!")
-		if matches(pattern, at) {
+		if matches(pattern, at) && !(not && isOdd(pattern)) {
 			in = !not
 		}
 	}
 	return in
 }
 
+// isOdd reports whether a pattern has syntax that matches does not understand.
+func isOdd(pattern string) bool { return strings.ContainsAny(pattern, "{}()[]\\") }
+
 // matches reports whether a pattern of npm or uv matches a path. It returns true for patterns that it does
 // not understand.
 func matches(pattern, at string) bool {
-	if strings.ContainsAny(pattern, "{}()[]\\") {
+	if isOdd(pattern) {
 		return true
 	}
 	var b strings.Builder

@@ -32,6 +32,7 @@ func TestFindRecipe_Workspace(t *testing.T) {
 		"npm, unrelated":           {map[string]string{"package.json": `{"workspaces": ["apps/*"]}`, "packages/a/package.json": node}, "packages/a", ""},
 		"npm, below a member":      {map[string]string{"package.json": `{"workspaces": ["packages/*"]}`, "packages/a/test/b/package.json": node}, "packages/a/test/b", ""},
 		"npm, taken back":          {map[string]string{"package.json": `{"workspaces": ["packages/*", "!packages/a"]}`, "packages/a/package.json": node}, "packages/a", ""},
+		"npm, another taken back":  {map[string]string{"package.json": `{"workspaces": ["packages/*", "!packages/{old,tmp}"]}`, "packages/a/package.json": node}, "packages/a", alone + "package.json"},
 		"npm, none":                {map[string]string{"package.json": `{}`, "packages/a/package.json": node}, "packages/a", ""},
 		"npm, its root":            {map[string]string{"package.json": `{"workspaces": ["packages/*"]}`, "packages/a/package.json": node}, ".", ""},
 		"npm, through a link":      {map[string]string{"r/package.json": `{"workspaces": ["a"]}`, "r/a/package.json": node, "l": "->r/a"}, "l", alone + "package.json"},
