@@ -141,12 +141,12 @@ func (r roots) find(path string) (Source, error) {
 // without git's, under their slash-separated paths in the directory.
 func (r roots) findAll(path string) (map[string]Source, error) {
 	source, err := r.find(path)
-	if !errors.Is(err, errNotRegular) {
-		return map[string]Source{"": source}, err
+	if err == nil {
+		return map[string]Source{"": source}, nil
 	}
 	at := slices.IndexFunc(r, func(root string) bool {
 		info, err := statIn(root, filepath.ToSlash(path))
-		return err == nil && info.IsDir()
+		return err == nil && info.IsDir() && (root == r[0] || !isHidden(path))
 	})
 	if at < 0 {
 		return nil, err
