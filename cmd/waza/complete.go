@@ -44,33 +44,51 @@ func withBareBash(completion *cli.Command) {
 // completions returns the possible next words of a command line: values of its last flag, runs, or tasks of a
 // run. It returns false if commands and flags may follow, which the library completes.
 func completions(app *cli.Command, words []string) ([]string, bool) {
-	command, given := app, 0 // given counts words that are not flags
+	command := app
+	var given []string  // words that are neither flags nor their values
+	var before cli.Flag // the last word, if it is a flag
 	for _, word := range words {
-		switch next := command.Command(word); {
-		case next != nil && given == 0:
+		next, value := command.Command(word), takesValue(before)
+		before = flagOf(command, word)
+		switch {
+		case value || strings.HasPrefix(word, "-"):
+		case next != nil && len(given) == 0:
 			command = next
-		case !strings.HasPrefix(word, "-"):
-			given++
+		default:
+			given = append(given, word)
 		}
 	}
-	if len(words) > 0 && strings.HasPrefix(words[len(words)-1], "-") {
-		name := strings.TrimLeft(words[len(words)-1], "-")
-		for _, flag := range command.Flags {
-			if slices.Contains(flag.Names(), name) {
-				return valuesOf(flag, words)
-			}
-		}
+	switch {
+	case before != nil:
+		return valuesOf(before, words)
+	case len(words) > 0 && strings.HasPrefix(words[len(words)-1], "-"):
 		return nil, false
 	}
 	switch {
 	case !strings.HasPrefix(command.ArgsUsage, "RUN"):
 		return nil, false
-	case given == 0 || strings.Contains(command.ArgsUsage, "RUN..."):
+	case len(given) == 0 || strings.Contains(command.ArgsUsage, "RUN..."):
 		return runs(), true
-	case strings.HasPrefix(command.ArgsUsage, "RUN [TASK"):
-		return tasksOfRun(words[len(words)-1]), true
+	case len(given) == 1 && strings.HasPrefix(command.ArgsUsage, "RUN [TASK"):
+		return tasksOfRun(given[0]), true
 	}
 	return nil, false
+}
+
+// flagOf returns the flag of a command that a word names, or nil.
+func flagOf(command *cli.Command, word string) cli.Flag {
+	name := strings.TrimLeft(word, "-")
+	i := slices.IndexFunc(command.Flags, func(flag cli.Flag) bool { return name != word && slices.Contains(flag.Names(), name) })
+	if i < 0 {
+		return nil
+	}
+	return command.Flags[i]
+}
+
+// takesValue reports whether the word after a flag is its value.
+func takesValue(flag cli.Flag) bool {
+	takes, ok := flag.(cli.DocGenerationFlag)
+	return ok && takes.TakesValue()
 }
 
 // valuesOf returns the possible values of a flag.

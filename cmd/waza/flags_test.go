@@ -115,7 +115,7 @@ func TestOutputFiles(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"run --isol": "--isolate:", "images": "prune:", "run --executor": "\nclaude\n", "gate --format": "default\njson\n", "run --on": "docker\nkubernetes\n",
-		"grade": "latest\n", "compare latest": "latest\n", "gate latest --against": "latest\n",
+		"grade": "latest\n", "compare latest": "latest\n", "show --format json": "latest\n", "gate latest --against": "latest\n",
 		"run ../../examples/mcp-eval/eval.yaml --task": "\nreserve\n",
 	} {
 		s, stdout, stderr := testState(append(strings.Fields(line), "--generate-shell-completion")...)
