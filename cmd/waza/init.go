@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -425,9 +426,14 @@ func (b *newEval) setClients(file string) error {
 			if err != nil {
 				return err
 			}
-			if b.servers[name], b.dockerfile, err = scaffold.OfSource(root, from, command, server.Env); err != nil {
+			var dockerfile []byte
+			if b.servers[name], dockerfile, err = scaffold.OfSource(root, from, command, server.Env); err != nil {
 				return usage("server %q of %s: %w", name, file, err)
 			}
+			if dockerfile != nil && b.dockerfile != nil && !bytes.Equal(dockerfile, b.dockerfile) {
+				return usage("server %q of %s: another server of this directory needs another Dockerfile; write one, or move one of the servers into a directory of its own", name, file)
+			}
+			b.dockerfile = dockerfile
 		} else if b.servers[name], err = json.Marshal(server); err != nil {
 			return err
 		}
