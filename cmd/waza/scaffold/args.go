@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
@@ -66,10 +67,10 @@ func required(schema []byte) (names []string) {
 // maxArguments is the maximum length of made-up arguments, since they are written to a prompt.
 const maxArguments = 300
 
-// isHarmless reports whether a server's text is safe in a prompt and a script: short, on one line, and not a
-// template.
+// isHarmless reports whether a server's text is safe in a prompt and a script: short, on one line, without
+// invisible characters, and not a template.
 func isHarmless(s string) bool {
-	return len(s) <= maxArguments && !strings.Contains(s, "{{") && !strings.Contains(s, "${") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+	return len(s) <= maxArguments && !strings.Contains(s, "{{") && !strings.Contains(s, "${") && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // maker makes up values that match the schemas of one document, for the arguments of a tool.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -133,7 +134,8 @@ func does(tool catalog.Entry) string {
 	}
 	said = strings.TrimRight(strings.TrimSpace(said), ".:")
 	instructs := len(finding.InResult("tool", tool.Key, tool.Member("description")).Places) > 0
-	if said == "" || len(said) > maxDoes || !isHarmless(said) || instructs {
+	isEnglish := !strings.ContainsFunc(said, func(r rune) bool { return r > unicode.MaxASCII })
+	if said == "" || len(said) > maxDoes || !isHarmless(said) || !isEnglish || instructs {
 		said = strings.Join(words(tool.Key), " ")
 	}
 	verb, rest, _ := strings.Cut(said, " ")
@@ -485,7 +487,5 @@ func leaves(value []byte, found []string) []string {
 	return found
 }
 
-// isWordy reports whether r is an ASCII letter or digit.
-func isWordy(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-}
+// isWordy reports whether r is a letter or a digit.
+func isWordy(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
