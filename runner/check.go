@@ -124,10 +124,7 @@ func (c *checker) warn(file, format string, args ...any) {
 
 // add adds a finding, unless an equal one exists, such as for another task.
 func (c *checker) add(f Finding) {
-	same := func(other Finding) bool {
-		return other.Message == f.Message && other.Line == f.Line && other.Column == f.Column
-	}
-	if !slices.ContainsFunc(c.found.Findings, same) {
+	if !slices.Contains(c.found.Findings, f) {
 		c.found.Findings = append(c.found.Findings, f)
 	}
 }
@@ -333,28 +330,39 @@ func (c *checker) broken(t eval.ResolvedTask) {
 	}
 }
 
-// tools warns about tools that a task's script calls or that its graders name and that are not in
-// the server's pinned catalog in waza.lock.
+// tools warns about tools that a task's script calls or that its graders name and that the server
+// does not list.
 func (c *checker) tools(t eval.ResolvedTask) {
-	for _, called := range append(scriptCalls(t.Script), grading.NamedTools(t.Graders)...) {
-		if called.Tool == "" {
-			continue
+	for _, called := range scriptCalls(t.Script) {
+		c.tool(t.Path, called)
+	}
+	for i, g := range t.Graders {
+		for _, named := range grading.NamedTools(t.Graders[i : i+1]) {
+			c.tool(g.From, named)
 		}
-		if pin := c.job.lock.Pin(called.Server); pin != nil {
-			listed := pin.Lists[catalog.Tools]
-			if _, known := listed[called.Tool]; !known {
-				c.warn(t.Path, "there is no tool %q of server %q in %s, which has what the server lists; %s", called.Tool, called.Server, images.LockName, strictyaml.Suggest(called.Tool, slices.Collect(maps.Keys(listed))))
-			}
-			continue
+	}
+}
+
+// tool warns about a tool, which a file names, that is not in the server's pinned catalog in
+// waza.lock or, without one, in what it listed when it was last started.
+func (c *checker) tool(file string, named evidence.ToolRef) {
+	if named.Tool == "" {
+		return
+	}
+	if pin := c.job.lock.Pin(named.Server); pin != nil {
+		listed := pin.Lists[catalog.Tools]
+		if _, known := listed[named.Tool]; !known {
+			c.warn(file, "there is no tool %q of server %q in %s, which has what the server lists; %s", named.Tool, named.Server, images.LockName, strictyaml.Suggest(named.Tool, slices.Collect(maps.Keys(listed))))
 		}
-		last, known := c.seen[called.Server]
-		if !known {
-			last = lastSeen(c.Eval, c.job.Eval.Name, called.Server)
-			c.seen[called.Server] = last
-		}
-		if len(last.tools) > 0 && !slices.Contains(last.tools, called.Tool) {
-			c.warn(t.Path, "server %q listed no tool %q when it was last started, in %s; %s", called.Server, called.Tool, last.dir, strictyaml.Suggest(called.Tool, last.tools))
-		}
+		return
+	}
+	last, known := c.seen[named.Server]
+	if !known {
+		last = lastSeen(c.Eval, c.job.Eval.Name, named.Server)
+		c.seen[named.Server] = last
+	}
+	if len(last.tools) > 0 && !slices.Contains(last.tools, named.Tool) {
+		c.warn(file, "server %q listed no tool %q when it was last started, in %s; %s", named.Server, named.Tool, last.dir, strictyaml.Suggest(named.Tool, last.tools))
 	}
 }
 
