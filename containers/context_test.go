@@ -33,6 +33,11 @@ func TestSilentEngine(t *testing.T) {
 	if _, err := dialEngine(ctx); !errors.Is(err, errEngineSilent) || errors.Is(err, errNoEngine) {
 		t.Errorf("an engine that does not answer: %v", err)
 	}
+	interrupted, interrupt := context.WithCancelCause(t.Context())
+	interrupt(errors.New("interrupted"))
+	if _, err := dialEngine(interrupted); err == nil || err.Error() != "interrupted" {
+		t.Errorf("an interrupted request: %v", err)
+	}
 	_ = ln.Close()
 	if _, err := dialEngine(t.Context()); !errors.Is(err, errNoEngine) {
 		t.Errorf("an engine that is gone: %v", err)

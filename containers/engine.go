@@ -89,6 +89,8 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	answer, err := c.Info(ctx, client.InfoOptions{})
 	info := answer.Info
 	switch api := c.ClientVersion(); {
+	case errors.Is(ctx.Err(), context.Canceled):
+		err = context.Cause(ctx)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", errEngineSilent, c.DaemonHost(), dialTimeout)
 	case err != nil && strings.Contains(err.Error(), "permission denied while trying to connect"):
