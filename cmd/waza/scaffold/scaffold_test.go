@@ -433,11 +433,25 @@ func TestExcerpt(t *testing.T) {
 		{"pay \U000e0041one", "pay \U000e0041one", "", ""},
 		{"MCP error -32602: no such tool", "MCP error -32602: no such tool", "", "MCP error -32602: no such tool"},
 		{"row 12345 is there", "row 12345 is there", "", "row"},
+		{"Mars 3 and 10.0.0.1:8080 of 1.2.30", "Mars 3 and 10.0.0.1:8080 of 1.2.30", "", "Mars 3 and 10.0.0.1:8080 of 1.2.30"},
 		{"", "", "", ""},
 		{strings.Repeat("word ", 30), strings.Repeat("word ", 30), "", strings.TrimSpace(strings.Repeat("word ", 12))},
 	} {
 		if got := excerpt(test.said, test.again, test.arguments, false); got != test.want {
 			t.Errorf("%q: %q, want %q", test.said, got, test.want)
+		}
+	}
+}
+
+// What is right today is not asserted.
+func TestExcerptOfDates(t *testing.T) {
+	for _, date := range []string{
+		"Mon Nov 30 2026 15:04:05 GMT+0000", "Mon, 30 Nov 2026 15:04:05 GMT", "Monday, November 30, 2026", "Mon Nov 30 2026", "Monday", "30 November", "June 3rd", "1st of 30 Nov. 2026",
+		"11/30/2026, 3:04:05 PM", "3:04 PM", "1/2/26", "30.11.2026", "2026/11/30", "2026.1.2", "5 hours ago", "2026-11-30",
+	} {
+		said := "on: " + date
+		if got := excerpt(said, said, "", false); got != "on:" && got != "on: 1st of" {
+			t.Errorf("%q: %q", said, got)
 		}
 	}
 }

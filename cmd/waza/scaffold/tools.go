@@ -404,8 +404,13 @@ const (
 	maxExcerpt = 60
 )
 
-// changing matches texts that may change from call to call: times, durations, IDs.
-var changing = regexp.MustCompile(`\d{4}-\d\d|\d\d:\d\d|\d{5,}|` + randomID + `|\d+(\.\d+)? ?m?s\b`)
+// changing matches texts that may change from call to call: dates, times, durations, IDs.
+var changing = regexp.MustCompile(`\d{4}-\d\d|\d\d:\d\d|\b\d:\d\d\b|\d{5,}|` + randomID + `|\d+(\.\d+)? ?m?s\b|\d+ \w+ ago\b|` +
+	`\b\d{1,2}/\d{1,2}/\d\d|\b\d{1,2}\.\d{1,2}\.\d{4}\b|\b\d{4}[/.]\d{1,2}[/.]\d{1,2}\b|` +
+	`(?i:\b(mon|tue|wed|thu|fri|sat|sun),? (\d|` + month + `\b)|\b(mon|tues|wednes|thurs|fri|satur|sun)day\b|\b` + month + `\.? \d|\b\d{1,2}(st|nd|rd|th)?[ -]` + month + `\b)`)
+
+// month matches the English names of months.
+const month = `(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)`
 
 // random matches IDs that a server generates at random.
 var random = regexp.MustCompile(randomID)
