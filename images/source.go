@@ -328,7 +328,7 @@ func (s *Source) Context(n Network) (Context, error) {
 	files := func(w *tar.Writer) error {
 		digest, marks, err := s.pack(w)
 		if err == nil && digest != s.digest {
-			err = fmt.Errorf("%s in %s has changed since it was read; run again", firstChange(s.marks, marks), s.name)
+			err = fmt.Errorf("%s in %s has changed since it was read; run again, or name it in .dockerignore if the build does not need it", firstChange(s.marks, marks), s.name)
 		}
 		return err
 	}

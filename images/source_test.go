@@ -163,7 +163,7 @@ func TestSource_Tag(t *testing.T) {
 		if err := change(dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := must(s.Context(images.Network{})).Tar(io.Discard); err == nil || !strings.Contains(err.Error(), name+" in "+dir+" has changed") {
+		if err := must(s.Context(images.Network{})).Tar(io.Discard); err == nil || !strings.Contains(err.Error(), name+" in "+dir+" has changed since it was read; run again, or name it in .dockerignore") {
 			t.Errorf("%s changed: %v", name, err)
 		}
 	}

@@ -268,7 +268,7 @@ func (p *sourcePacker) add(h tar.Header, content io.Reader) error {
 	}
 	_, err := io.CopyN(io.MultiWriter(p.out, p.digest), content, h.Size)
 	if errors.Is(err, io.EOF) {
-		err = fmt.Errorf("the file %s shrank while it was read; run again", h.Name)
+		err = fmt.Errorf("the file %s shrank while it was read; run again, or name it in .dockerignore if the build does not need it", h.Name)
 	}
 	return err
 }
