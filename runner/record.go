@@ -18,6 +18,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -314,8 +315,17 @@ func (r Record) Settings() []results.Setting {
 	if len(r.Egress) > 0 {
 		all = append(all, results.Setting{Name: "hosts allowed", Value: strings.Join(r.Egress, ", ")})
 	}
+	built := map[string][]string{} // digests in the tags of images of servers that waza builds, by repository
 	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
+		repository, tag, _ := strings.Cut(ref, ":")
+		if repository == images.SourceRepository || repository == images.Repository {
+			built[repository] = append(built[repository], shortDigest(tag))
+			continue
+		}
 		all = append(all, results.Setting{Name: "image " + ref, Value: shortDigest(strings.TrimPrefix(r.Images[ref].ID, "sha256:"))})
+	}
+	for _, repository := range slices.Sorted(maps.Keys(built)) {
+		all = append(all, results.Setting{Name: "image " + repository, Value: strings.Join(built[repository], ", ")})
 	}
 	return all
 }

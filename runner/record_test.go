@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -280,5 +281,20 @@ func TestRegraded(t *testing.T) {
 		if got := regraded(name); got != want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// A server that was built from other source differs, though its image has another reference.
+func TestSettingsOfBuiltImages(t *testing.T) {
+	of := func(refs ...string) (all []results.Setting) {
+		r := Record{Images: evidence.ImageRecords{}}
+		for _, ref := range refs {
+			r.Images[ref] = evidence.ImageRecord{ID: "sha256:0123456789abcdef"}
+		}
+		return slices.DeleteFunc(r.Settings(), func(s results.Setting) bool { return !strings.HasPrefix(s.Name, "image ") })
+	}
+	want := []results.Setting{{Name: "image example/stock:1", Value: "0123456789ab"}, {Name: "image waza-source", Value: "aaaaaaaaaaaa, bbbbbbbbbbbb"}}
+	if diff := cmp.Diff(want, of("waza-source:bbbbbbbbbbbbbb", "example/stock:1", "waza-source:aaaaaaaaaaaaaa")); diff != "" {
+		t.Error(diff)
 	}
 }
