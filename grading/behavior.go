@@ -168,7 +168,7 @@ func (b ServerBehavior) validate() error {
 	if b.MaxCalls == nil && b.MaxErrors == nil && len(b.RequiredTools)+len(b.ForbiddenTools) == 0 {
 		return errEmpty
 	}
-	return nil
+	return errors.Join(checkNames("required_tools", b.RequiredTools), checkNames("forbidden_tools", b.ForbiddenTools))
 }
 
 func (b ServerBehavior) grade(r *report, s *subject, server string) {

@@ -144,7 +144,9 @@ func (c *ComplianceConfig) Validate() error {
 		if len(chain) < 2 {
 			wrong("before[%d]: give at least two tools, the first of which comes before the second", i)
 		}
+		errs = append(errs, checkNames(fmt.Sprintf("before[%d]", i), chain))
 	}
+	errs = append(errs, checkNames("reject_tools", c.RejectTools), checkNames("read_only", c.ReadOnly))
 	if len(c.ExpectToolsUsed) == 0 && (c.mode() == match.Superset || c.mode() == match.InOrder) && c.Match != "" {
 		wrong("match: %s allows any call, so it checks nothing without expect_tools_used", c.Match)
 	}
@@ -195,6 +197,11 @@ func (r *ErrorRules) validate(limited bool) error {
 		return nil
 	}
 	var errs []error
+	for i, e := range r.Expected {
+		if err := checkName(e.Tool); err != nil {
+			errs = append(errs, fmt.Errorf("errors.expected[%d].tool: %w", i, err))
+		}
+	}
 	if r.Count != nil && !limited {
 		errs = append(errs, errors.New("errors.count: it is for max_tool_errors, which is not set; set that too, or remove it"))
 	}

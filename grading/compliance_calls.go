@@ -55,6 +55,14 @@ func (e *ExpectedCall) compile(field string) (match.Expected, error) {
 	if limited && most < max(e.least(), 1) {
 		errs = append(errs, fmt.Errorf("%s.count: at most %d and at least %d; for none at all use reject_tools", field, most, e.least()))
 	}
+	if err := checkName(e.Tool); err != nil {
+		errs = append(errs, fmt.Errorf("%s.tool: %w", field, err))
+	}
+	for i, other := range e.AnyOf {
+		if err := checkName(other.Tool); err != nil {
+			errs = append(errs, fmt.Errorf("%s.any_of[%d].tool: %w", field, i, err))
+		}
+	}
 	var args *match.Args
 	if e.Args != nil {
 		compiled, err := e.Args.Compile()

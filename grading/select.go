@@ -187,10 +187,39 @@ func (p ToolPattern) compileTool() (match.Tool, error) {
 	if p.Source == "" {
 		return match.CompilePart(p.Tool)
 	}
-	if !match.IsExpression(p.Tool) && strings.ContainsAny(p.Tool, `^$*+?()[]{}|\`) {
-		return match.Tool{}, fmt.Errorf("with a source, tool is an exact name or a /expression/ over the whole name, and %q is no name; write %q", p.Tool, anchored(p.Tool))
+	tool, err := match.CompileTool(p.Tool)
+	if err != nil {
+		return tool, err
 	}
-	return match.CompileTool(p.Tool)
+	if err := checkName(tool); err != nil {
+		return tool, fmt.Errorf("with a source, %w", err)
+	}
+	return tool, nil
+}
+
+// checkName refuses an exact name that no tool has: it is meant as an expression or as a glob.
+func checkName(tool match.Tool) error {
+	const special = `^$+?()[]{}|\`
+	name, isName := tool.Name()
+	if !isName || !strings.ContainsAny(name, special+"*") {
+		return nil
+	}
+	meant := anchored(name)
+	if !strings.ContainsAny(name, special) && !strings.Contains(name, ".*") {
+		meant = "/" + strings.ReplaceAll(name, "*", ".*") + "/" // a glob
+	}
+	return fmt.Errorf("a tool is an exact name or a /expression/ over the whole name, and %q is no name; write %q", name, meant)
+}
+
+// checkNames is checkName for the tools of a list.
+func checkNames(list string, tools []match.Tool) error {
+	var errs []error
+	for i, tool := range tools {
+		if err := checkName(tool); err != nil {
+			errs = append(errs, fmt.Errorf("%s[%d]: %w", list, i, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // anchored converts an unanchored expression to one that matches the same whole names, or
