@@ -50,7 +50,11 @@ func lastSeen(evalPath, evalName, server string) (last seen) {
 		}
 	}
 	if len(last.tools) > 0 {
-		last.tools = append(last.tools, answered...)
+		for _, tool := range answered {
+			if !slices.Contains(last.tools, tool) {
+				last.tools = append(last.tools, tool)
+			}
+		}
 	}
 	return last
 }
