@@ -46,6 +46,10 @@ func trial(t *testing.T, of evidence.Trial, lines ...string) evidence.Dir {
 		if strings.HasSuffix(raw, "...") {
 			f.Truncated = 7
 		}
+		if _, kind, ok := strings.Cut(raw, `"data":{"waza":"`); ok {
+			kind, _, _ = strings.Cut(kind, `"`)
+			f.Synthetic = evidence.Synthetic(kind)
+		}
 		data, err := json.Marshal(f)
 		if err != nil {
 			t.Fatal(err)
@@ -203,10 +207,12 @@ func TestLeftOut(t *testing.T) {
 		}
 	}
 	lines := frames(hello("shop/1", "2025-06-18"), pay("shop/1", 3, `{}`, `"result":{"content":"******"}`),
+		pay("shop/1", 4, `{}`, `"error":{"code":-32000,"message":"HTTP 404","data":{"waza":"session_expired"}}`),
 		[]string{`shop/1 < {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`})
 	_, left, err := Trials([]evidence.Dir{trial(t, evidence.Trial{Task: "a", Number: 1}, lines...)})
 	want := []string{
 		`a/1: server "shop": in the answer to the call of "pay" (frame 6), marks stand for the secret TOKEN`,
+		`a/1: server "shop": the call of "pay" (frame 8) got no answer (session_expired)`,
 		`a/1: server "shop": 1 message that it sent without being asked`,
 	}
 	if diff := cmp.Diff(want, left); diff != "" || err != nil {

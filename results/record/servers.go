@@ -167,7 +167,7 @@ func (s *recordedServer) heard(f evidence.Frame, m jsonrpc.Message) {
 	q := s.open[key][0]
 	s.open[key] = s.open[key][1:]
 	switch {
-	case f.Synthetic == evidence.SyntheticTimeout, f.Synthetic == evidence.SyntheticTransport:
+	case f.Synthetic == evidence.SyntheticTimeout, f.Synthetic == evidence.SyntheticTransport, f.Synthetic == evidence.SyntheticExpired:
 		q.lost = string(f.Synthetic)
 	case f.Synthetic != "": // the proxy's own answer, which it will give again
 	case m.Error != nil:
