@@ -3,6 +3,7 @@ package main
 import (
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -128,6 +129,35 @@ func TestFaults_InterruptedAgents(t *testing.T) {
 			}
 			p.start("grade", "run").wait(exitInfra) // two trials have no outcome still
 		})
+	}
+}
+
+// TestClosedStderr checks that a run whose progress nobody reads ends as any other, and cleans up.
+func TestClosedStderr(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {executor: script}
+tasks: [task.yaml]
+-- task.yaml --
+id: hello
+inputs: {prompt: Say hello.}
+script: [{say: hello}]
+graders: [{type: text, name: answer, config: {contains: [hello]}}]
+`)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := read.Close(); err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	cmd := exec.CommandContext(t.Context(), p.waza, "run", "--isolate", "--trials", "3", "--run-dir", "run", "eval.yaml")
+	cmd.Dir, cmd.Stderr = p.dir, write
+	if out, err := cmd.Output(); err != nil || !p.exists("run", "results.json") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
