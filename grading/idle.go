@@ -95,6 +95,27 @@ func MissingPrograms(specs []evidence.GraderSpec) iter.Seq2[evidence.GraderSpec,
 	}
 }
 
+// ForbiddenGlobs yields the graders that forbid a tool by an exact name that no tool can have, and that
+// name.
+func ForbiddenGlobs(specs []evidence.GraderSpec) iter.Seq2[evidence.GraderSpec, string] {
+	return func(yield func(evidence.GraderSpec, string) bool) {
+		for spec, g := range readable(specs) {
+			var names []string
+			switch c := g.(type) {
+			case *BehaviorConfig:
+				names = c.ForbiddenTools
+			case *ToolCallsConfig:
+				names = c.ForbiddenTools
+			}
+			for _, name := range names {
+				if !canBeName(name) && !yield(spec, name) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // tooled is a config that names tools of servers.
 type tooled interface {
 	// tools returns the tools that are given by exact name and server.

@@ -199,17 +199,19 @@ func (p ToolPattern) compileTool() (match.Tool, error) {
 
 // checkName refuses an exact name that no tool has: it is meant as an expression or as a glob.
 func checkName(tool match.Tool) error {
-	const special = `^$+?()[]{}|\`
 	name, isName := tool.Name()
-	if !isName || !strings.ContainsAny(name, special+"*") {
+	if !isName || canBeName(name) {
 		return nil
 	}
 	meant := anchored(name)
-	if !strings.ContainsAny(name, special) && !strings.Contains(name, ".*") {
+	if canBeName(strings.ReplaceAll(name, "*", "")) && !strings.Contains(name, ".*") {
 		meant = "/" + strings.ReplaceAll(name, "*", ".*") + "/" // a glob
 	}
 	return fmt.Errorf("a tool is an exact name or a /expression/ over the whole name, and %q is no name; write %q", name, meant)
 }
+
+// canBeName reports whether name has none of the characters that mark expressions and globs.
+func canBeName(name string) bool { return !strings.ContainsAny(name, `^$*+?()[]{}|\`) }
 
 // checkNames is checkName for the tools of a list.
 func checkNames(list string, tools []match.Tool) error {

@@ -256,6 +256,9 @@ func (c *checker) judges(t eval.ResolvedTask) bool {
 	for g, command := range grading.MissingPrograms(t.Graders) {
 		c.warn(g.From, "grader %s runs %s, which is not next to the eval; correct its command, or write /workspace/… for a program that the agent leaves", g.Name, text.Quote(command, 100))
 	}
+	for g, name := range grading.ForbiddenGlobs(t.Graders) {
+		c.warn(g.From, "grader %s forbids tool %s, but forbidden_tools are exact names, and no tool has that one; name each tool, or use reject_tools of tool_constraint", g.Name, text.Quote(name, 100))
+	}
 	if passes(t, nil, "") {
 		c.warn(t.Path, "task %s is passed by an agent that says and does nothing (graders %s): add a grader that asks for a result", t.ID, graderNames(t))
 		return false
