@@ -168,7 +168,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 			}
 			began := time.Now()
 			done, err := runTrials(t, t.Context(), recovering{b, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, trials, o)
-			if !errors.Is(err, context.DeadlineExceeded) || len(done) != o.Workers || time.Since(began) > 2*recoverTimeout {
+			if !errors.Is(err, context.DeadlineExceeded) || len(done) < 1 || len(done) > o.Workers || time.Since(began) > 2*recoverTimeout {
 				t.Errorf("%d results after %v, %v", len(done), time.Since(began), err)
 			}
 			for _, r := range done {
