@@ -405,8 +405,9 @@ func endSignals() []os.Signal {
 }
 
 // interruptible returns a context that the first of [endSignals] cancels. The second signal prints that
-// cleanup is still running. The third exits immediately; the engine or waza gc removes what is left. From then on,
-// a write to a closed pipe, such as that of head, does not kill the process, which has to clean up.
+// cleanup is still running. The third exits immediately; the engine or waza gc removes what is left. After
+// a call of interruptible, a write to a closed pipe, such as that of head, does not kill the process, which has to
+// clean up.
 func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 3)
