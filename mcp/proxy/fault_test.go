@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // answeringCalls is a server on streamable HTTP that answers a call with its parameters, as JSON or as a
@@ -198,10 +200,21 @@ func messageOf(body string) string {
 	return strings.Join(data, "\n")
 }
 
+// lateSignals is a process that gets signals late enough to exit before, if something else asks it to.
+type lateSignals struct{ process.Process }
+
+func (p lateSignals) Signal(signal process.Signal) error {
+	time.Sleep(100 * time.Millisecond)
+	return p.Process.Signal(signal)
+}
+
 // A session that a fault kills takes its other calls along, which have the fault too.
 func TestFaultKillsSession(t *testing.T) {
 	t.Parallel()
-	server := proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}}
+	server := proxy.Server{Server: transport.Server{Name: "s", Launch: func(ctx context.Context) (process.Process, error) {
+		p, err := launching(t, "scripted")(ctx)
+		return lateSignals{p}, err
+	}}}
 	server.Fault = func(params json.RawMessage) *cassette.Fault {
 		if jsontext.Text(jsontext.Member(params, "name")) == "slow" {
 			return nil
@@ -242,10 +255,12 @@ func TestFaultNotResumed(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}, Fault: drops})
 		session := b.open()
-		go func() {
+		var others sync.WaitGroup
+		defer others.Wait()
+		others.Go(func() {
 			b.rec.wait(t, "the message before the answer", hasFrame(evidence.ToClient, "", "notifications/held"))
 			b.post(session, release)
-		}()
+		})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://s/mcp", strings.NewReader(call))
 		if err != nil {
 			t.Fatal(err)

@@ -212,7 +212,6 @@ func (s *stdioSession) kill(ctx context.Context) {
 		b.last = nil
 	}
 	b.mu.Unlock()
-	s.lines.Stop() // marks the exit as requested
 	s.lines.Kill()
 	select {
 	case <-s.lines.Gone():

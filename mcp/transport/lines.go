@@ -30,9 +30,10 @@ type Lines struct {
 	held *bounded.Budget // memory for outgoing lines
 	quit chan struct{}   // closed by halt
 
-	once  sync.Once
-	asked bool  // Stop was called; set before quit is closed
-	cause error // limit that the process exceeded; set before quit is closed
+	once   sync.Once
+	asked  bool  // Stop or Kill was called; set before quit is closed
+	killed bool  // its stdin stays open until SIGKILL; set before quit is closed
+	cause  error // limit that the process exceeded; set before quit is closed
 }
 
 type outgoing struct {
@@ -123,16 +124,19 @@ func unbreak(body []byte) {
 
 // Stop asks the process to end, by closing its stdin and then with signals. It does not
 // wait.
-func (k *Lines) Stop() { k.halt(true, nil) }
+func (k *Lines) Stop() { k.halt(true, false, nil) }
 
-// Kill sends SIGKILL to the process.
-func (k *Lines) Kill() { _ = k.proc.Signal(process.Kill) }
+// Kill ends the process with SIGKILL. Its stdin is not closed before, so that it cannot exit by
+// itself.
+func (k *Lines) Kill() {
+	k.halt(true, true, nil)
+	_ = k.proc.Signal(process.Kill) // Stop may have been called before
+}
 
-// halt stops sending lines to the process and lets it end. Only the first call has an
-// effect.
-func (k *Lines) halt(asked bool, cause error) {
+// halt stops sending lines to the process and ends it. Only the first call has an effect.
+func (k *Lines) halt(asked, killed bool, cause error) {
 	k.once.Do(func() {
-		k.asked, k.cause = asked, cause
+		k.asked, k.killed, k.cause = asked, killed, cause
 		close(k.quit)
 	})
 }
@@ -173,18 +177,16 @@ func (k *Lines) read(max int64, h Handler) {
 	err := readLines(k.proc.Stdout(), max, h.Memory, h.Line)
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrNoMemory) || errors.Is(err, ErrFlooded) {
 		if defence.ShortLines {
-			k.halt(false, err)
-			_ = k.proc.Signal(process.Kill)
+			k.halt(false, true, err)
 		}
 		_, _ = io.Copy(io.Discard, k.proc.Stdout())
 	}
 }
 
-// write writes lines until the process is stopped, and then closes its stdin. Once a line
+// write writes lines until the process is stopped, and then closes its stdin unless it is killed. Once a line
 // cannot be written it fails all others: the process may have closed its stdin and run on.
 func (k *Lines) write() {
 	stdin := k.proc.Stdin()
-	defer func() { _ = stdin.Close() }()
 	var err error
 	for {
 		select {
@@ -195,6 +197,9 @@ func (k *Lines) write() {
 			k.held.Give(int64(len(out.line)))
 			out.written <- err
 		case <-k.quit:
+			if !k.killed {
+				_ = stdin.Close()
+			}
 			return
 		}
 	}
@@ -202,16 +207,19 @@ func (k *Lines) write() {
 
 // await waits until the process has finished or is stopped, and then ends it. It waits for
 // grace after closing stdin, for grace after SIGTERM, and for five times grace after
-// SIGKILL. It reports whether the process has finished.
+// SIGKILL; a killed process gets only SIGKILL. It reports whether the process has finished.
 func (k *Lines) await(grace time.Duration, silent, finished <-chan struct{}) bool {
 	select {
 	case <-finished:
-		k.halt(false, nil)
+		k.halt(false, false, nil)
 		return true
 	case <-silent: // a server without stdout cannot respond
-		k.halt(false, nil)
+		k.halt(false, false, nil)
 	case <-k.quit:
 	}
-	return process.Stop(context.Background(), k.proc, finished,
-		process.Step{Grace: grace}, process.Step{Signal: process.Terminate, Grace: grace}, process.Step{Signal: process.Kill, Grace: 5 * grace})
+	steps := []process.Step{{Grace: grace}, {Signal: process.Terminate, Grace: grace}, {Signal: process.Kill, Grace: 5 * grace}}
+	if k.killed {
+		steps = steps[2:]
+	}
+	return process.Stop(context.Background(), k.proc, finished, steps...)
 }
