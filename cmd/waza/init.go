@@ -754,6 +754,7 @@ func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 		name := b.serverName(found)
 		b.printStatus(fmt.Sprintf("%s lists %s; %s written", name, text.Count(len(found.tools), "tool"), text.Count(len(tasks), "task")))
 		b.printIdle(found.tools, tasks, reachesOut(config))
+		b.printUnreached(found, tasks)
 		servers = append(servers, scaffold.Server{Name: name, Config: b.servers[found.Name], Egress: config.Egress, Tasks: tasks})
 	}
 	if path := b.path(); len(servers) == 0 {
@@ -808,7 +809,24 @@ func (b *newEval) printIdle(tools []catalog.Entry, tasks []scaffold.Task, reache
 	}
 }
 
-// mostIdle is the maximum number of tools without a task that are named.
+// printUnreached prints which names a server looked up in vain, if a call of a task failed.
+func (b *newEval) printUnreached(found tried, tasks []scaffold.Task) {
+	if found.Did == nil || !slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Unsure != "" && t.Outcome.Failed() }) {
+		return
+	}
+	var names []string
+	for _, asked := range found.Did.Names {
+		if !asked.Answered {
+			names = append(names, text.Inert(asked.Name))
+		}
+	}
+	if len(names) > 0 {
+		b.printStatus(fmt.Sprintf("server %q asked for %s, which it cannot reach; if a tool needs a host, run init again with --force --egress %s=HOST:PORT",
+			found.Name, strings.Join(text.Few(names, mostIdle), ", "), found.Name))
+	}
+}
+
+// mostIdle is the maximum number of tools without a task, or of names, that are printed.
 const mostIdle = 8
 
 // firstRun runs the eval, and prints what to do next.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"os/exec"
 	"regexp"
@@ -129,6 +130,27 @@ func TestInitUntried(t *testing.T) {
 	}
 	if said := p.start(slices.Insert(args, 1, "--force")...).wait(exitInfra).stderr.String(); strings.Contains(said, "wrote") || p.read("eval.yaml") != completed {
 		t.Errorf("it is written over: %s", said)
+	}
+}
+
+// TestInitUnreached says which host a server may need for a call that failed.
+func TestInitUnreached(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "")
+	const server = `while read -r line; do
+id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+case $line in
+*'"initialize"'*) r='"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"tracker","version":"1"}}' ;;
+*'"tools/list"'*) r='"result":{"tools":[{"name":"list_tickets","inputSchema":{"type":"object"}}]}' ;;
+*'"tools/call"'*) getent hosts tracker.example; r='"error":{"code":-32603,"message":"fetch failed"}' ;;
+*) r='"result":{}' ;;
+esac
+[ -z "$id" ] || printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$r"
+done`
+	said := p.start("init", "--name", p.name, "--no-ci", "--no-run", "--image", debian, "--", "sh", "-c", server).wait(exitOK).stderr.String()
+	want := fmt.Sprintf("server %q asked for tracker.example, which it cannot reach; if a tool needs a host, run init again with --force --egress %[1]s=HOST:PORT\n", p.name)
+	if !strings.Contains(said, want) {
+		t.Errorf("no %q in\n%s", want, said)
 	}
 }
 
