@@ -23,9 +23,9 @@ func Alone(program string, args ...string) []string {
 var Dates = regexp.MustCompile(`\w{3} \w{3} \d\d \d{4} \d\d:\d\d:\d\d GMT\+0000 \(Coordinated Universal Time\)|\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z`)
 
 // passing matches the other differences between two runs of the same calls if only one of them
-// starts servers for each trial: times, numbers of frames, and the processes of servers that
-// graders asked.
-var passing = regexp.MustCompile(`"(start|end)":"[^"]*",?|"(request|response)_frame":[0-9]+,?|"asked": \[[^]]*\],?`)
+// starts servers for each trial: times, numbers of frames and conversations (those of a server on
+// HTTP are played as by one on stdio), and the processes of servers that graders asked.
+var passing = regexp.MustCompile(`"(start|end|conn)":"[^"]*",?|"(request|response)_frame":[0-9]+,?|"asked": \[[^]]*\],?`)
 
 // CheckPlayed checks that a run that plays another one has the same calls and verdicts in each
 // trial.

@@ -27,7 +27,7 @@ type bridge struct {
 	sessions map[string]*stdioSession // by session id; nil while launching; guarded by mu
 	shared   *stdioSession            // for requests without a session; guarded by mu
 	launches int                      // guarded by mu
-	last     *stdioSession            // that has the newest process; guarded by mu
+	last     *stdioSession            // the newest; guarded by mu
 }
 
 func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -154,20 +154,29 @@ func (b *bridge) sessionOf(r *http.Request) (s *stdioSession, status int, text s
 	return s, http.StatusOK, ""
 }
 
-// newSession creates a session and starts its process.
+// newSession creates a session and starts its process, unless the shared one can become it.
 func (b *bridge) newSession() (*stdioSession, error) {
 	session := rand.Text()
 	b.mu.Lock()
 	full := len(b.sessions) >= b.proxy.limits.Sessions
-	if !full {
-		b.sessions[session] = nil
+	had := b.shared
+	switch {
+	case full:
+	case had != nil && had.become():
+		b.shared, b.sessions[had.id] = nil, had
+	default:
+		had, b.sessions[session] = nil, nil
 	}
 	b.mu.Unlock()
 	if full {
 		b.events.Add("limit", fmt.Sprintf("no more than %d sessions at once are allowed", b.proxy.limits.Sessions), nil)
 		return nil, errSessions
 	}
-	s, err := b.launch(session)
+	if had != nil {
+		b.started(had)
+		return had, nil
+	}
+	s, err := b.launch(session, false)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
@@ -217,7 +226,7 @@ func (b *bridge) keepNewest() {
 	}
 }
 
-// started notes the newest process, and ends the one before if its session is over.
+// started notes the process of the newest session, and ends the one before if its session is over.
 func (b *bridge) started(s *stdioSession) {
 	b.mu.Lock()
 	before := b.last
@@ -249,7 +258,7 @@ func (b *bridge) sharedSession() (*stdioSession, error) {
 	if s != nil {
 		return s, nil
 	}
-	s, err := b.launch("")
+	s, err := b.launch(rand.Text(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -261,8 +270,8 @@ func (b *bridge) sharedSession() (*stdioSession, error) {
 	return s, nil
 }
 
-// launch starts the process of a session, or of the shared session if the ID is empty.
-func (b *bridge) launch(session string) (*stdioSession, error) {
+// launch starts the process of a session, or of the shared one.
+func (b *bridge) launch(session string, shared bool) (*stdioSession, error) {
 	if b.allowed.fromServer.over() {
 		return nil, transport.ErrFlooded
 	}
@@ -270,7 +279,7 @@ func (b *bridge) launch(session string) (*stdioSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := startStdioSession(b, conn, session)
+	s, err := startStdioSession(b, conn, session, shared)
 	if err != nil {
 		if !b.isOwn() {
 			b.events.Add("server_exit", fmt.Sprintf("did not start: %v", err), map[string]any{"conn": conn})

@@ -68,6 +68,9 @@ func newExchange(s *stdioSession, in inbound) *exchange {
 		asked:       in.env.of(request),
 		open:        map[string]jsonrpc.ID{},
 	}
+	if s.isShared() {
+		ex.replay = nil // without a session, streams cannot be resumed
+	}
 	if in.fault.hides() { // the agent gets only this, and must not get the rest by resuming the stream
 		ex.replay, ex.streams = nil, false
 	}

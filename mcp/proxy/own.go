@@ -73,7 +73,7 @@ func (p *Proxy) Attach(name string) (c Conversation, ok bool) {
 	s.mu.Lock()
 	s.bridge, s.conversation = to, conversation{to.server, conn}
 	s.own.queue = newQueue(p.limits.Queue, p.memory)
-	c = Conversation{Session: s.id, Version: s.version, LastID: s.lastID}
+	c = Conversation{Session: s.name(), Version: s.version, LastID: s.lastID}
 	s.mu.Unlock()
 	to.mu.Lock()
 	defer to.mu.Unlock()

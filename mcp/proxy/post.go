@@ -32,7 +32,7 @@ func (b *bridge) forward(w http.ResponseWriter, r *http.Request, in inbound) *re
 	if no != nil {
 		return no
 	}
-	in.peer.Session = s.id
+	in.peer.Session = s.name()
 	if b.tools.callsHidden(in.raw, in.env) {
 		b.refuseHidden(w, in, s.record)
 		return nil

@@ -151,6 +151,7 @@ func (s *stdioSession) routeAnswers(line []byte, answers []message, late *eviden
 			touched = append(touched, ex)
 		}
 		status, failed = ex.status(s, answer), answer.isError
+		s.served = s.served || !failed
 		s.learn(ex, line, answer)
 		s.settle(ex, answer.id.Key)
 	}

@@ -185,6 +185,55 @@ func TestStatelessProcessIsRestarted(t *testing.T) {
 	}
 }
 
+// A process that has rejected all requests without a session becomes that of the next session; one
+// that has answered any, or that is a session's, does not.
+func TestRejectedDiscovery(t *testing.T) {
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
+	last := func() string {
+		frames := b.rec.all()
+		return frames[len(frames)-1].Conn
+	}
+	discover := func() {
+		t.Helper()
+		body, header := stateless("1", "server/discover", "")
+		if r := b.do("POST", "s", body, header...); r.status != 404 || r.header.Get("Mcp-Session-Id") != "" {
+			t.Fatalf("got %d %q", r.status, r.body)
+		}
+	}
+	discover()
+	session := b.open()
+	if got := last(); got != "s/1" {
+		t.Errorf("initialize went to %s", got)
+	}
+	if r := b.post(session, `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"x":1}}`); !strings.Contains(r.body, `"x":1`) || last() != "s/1" {
+		t.Errorf("%s: got %q", last(), r.body)
+	}
+	b.open()
+	if got := last(); got != "s/2" {
+		t.Errorf("the second session is of %s", got)
+	}
+	discover()
+	if got := last(); got != "s/3" {
+		t.Errorf("the second discovery went to %s", got)
+	}
+	body, header := stateless("2", "echo", "")
+	if r := b.do("POST", "s", body, header...); r.status != 200 || last() != "s/3" {
+		t.Errorf("%s: got %d %q", last(), r.status, r.body)
+	}
+	b.open()
+	if got := last(); got != "s/4" {
+		t.Errorf("the third session is of %s", got)
+	}
+	if r := b.do("DELETE", "s", "", "Mcp-Session-Id", session); r.status != 204 {
+		t.Errorf("DELETE: %d", r.status)
+	}
+	exit := b.rec.event(t, "server_exit")
+	if exit.Data["conn"] != "s/1" {
+		t.Errorf("the process that ended is %v", exit.Data)
+	}
+}
+
 // mirroring is an input schema with arguments that clients repeat in headers.
 const mirroring = `{"type":"object","properties":{
 	"region":{"type":"string","x-mcp-header":"Region"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -28,10 +29,11 @@ var (
 type stdioSession struct {
 	conversation
 	bridge *bridge
-	id     string // empty if shared
+	id     string      // of the session
+	shared atomic.Bool // it is not a session, or not yet; see become
 	lines  *transport.Lines
-	own    *agentStream  // messages for the agent that belong to no request
-	replay *replayBuffer // nil if shared
+	own    *agentStream // messages for the agent that belong to no request
+	replay *replayBuffer
 
 	mu      sync.Mutex
 	version string               // negotiated by initialize; guarded by mu
@@ -42,6 +44,7 @@ type stdioSession struct {
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
 	over    bool                 // the process has ended; guarded by mu
 	spoke   bool                 // the server has sent a message; guarded by mu
+	served  bool                 // the server has answered without an error; guarded by mu
 	lastID  int64                // the largest integer id of the client's requests; guarded by mu
 	freed   bool                 // free was called; guarded by mu
 	killed  bool                 // by a fault; guarded by mu
@@ -50,24 +53,23 @@ type stdioSession struct {
 	lastStream uint64               // guarded by mu
 }
 
-// startStdioSession starts a process and a conversation with it. An empty session ID is the
-// shared session.
-func startStdioSession(b *bridge, conn, session string) (*stdioSession, error) {
+// startStdioSession starts a process and a conversation with it: a session with an ID, or the shared
+// one, which may become that session.
+func startStdioSession(b *bridge, conn, session string, shared bool) (*stdioSession, error) {
 	p := b.proxy
+	replay := &replayBuffer{max: p.limits.Queue, memory: p.replay}
 	s := &stdioSession{
 		conversation: conversation{b.server, conn},
 		bridge:       b,
 		id:           session,
-		own:          &agentStream{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream},
+		own:          &agentStream{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream, replay: replay},
+		replay:       replay,
 		streams:      map[uint64]*exchange{},
 		pending:      map[string]*exchange{},
 		lateIDs:      lateIDs{memory: p.memory},
 		changed:      make(chan struct{}),
 	}
-	if session != "" {
-		s.replay = &replayBuffer{max: p.limits.Queue, memory: p.replay}
-		s.own.replay = s.replay
-	}
+	s.shared.Store(shared)
 	started := make(chan struct{}) // closed when s.lines is set
 	lines, err := transport.Open(p.ctx, b.Server.Server, b.Launcher(p.memory), transport.Handler{
 		Memory: p.memory,
@@ -195,9 +197,7 @@ func (s *stdioSession) free() {
 	if s.own.holder == nil {
 		s.own.queue.discard()
 	}
-	if s.replay != nil {
-		s.replay.close()
-	}
+	s.replay.close()
 }
 
 // kill ends the process at once, for a fault, and returns when it has ended or ctx is done.
@@ -288,7 +288,29 @@ func (s *stdioSession) answer(ex *exchange, id jsonrpc.ID, why evidence.Syntheti
 	s.deliver(ex, item{raw: raw, last: last, failed: true})
 }
 
-func (s *stdioSession) isShared() bool { return s.id == "" }
+func (s *stdioSession) isShared() bool { return s.shared.Load() }
+
+// become turns the shared session into a session, and reports whether it has: the server must have
+// answered, and nothing but errors. So a server that rejects server/discover gets the client's
+// initialize in the same process, as from a client on stdio (2026-07-28 basic/versioning). A request
+// without a session that arrives at the same time is answered like one of the session.
+func (s *stdioSession) become() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.spoke || s.served || s.over || s.killed || s.freed || len(s.order)+s.waiting > 0 {
+		return false
+	}
+	s.shared.Store(false)
+	return true
+}
+
+// name returns the session's ID, or "" if it is shared.
+func (s *stdioSession) name() string {
+	if s.isShared() {
+		return ""
+	}
+	return s.id
+}
 
 func (s *stdioSession) hasEnded() bool {
 	s.mu.Lock()
@@ -426,9 +448,7 @@ func (s *stdioSession) end(e transport.Ending) {
 		s.own.queue.discard()
 	}
 	s.mu.Unlock()
-	if s.replay != nil {
-		s.replay.close()
-	}
+	s.replay.close()
 
 	b.drop(s)
 	if errors.Is(e.Err, transport.ErrTooLong) || errors.Is(e.Err, transport.ErrNoMemory) || errors.Is(e.Err, transport.ErrFlooded) {
@@ -451,7 +471,7 @@ func (s *stdioSession) end(e transport.Ending) {
 
 func (s *stdioSession) recordClient(in inbound) {
 	peer := in.peer
-	peer.Session = s.id
+	peer.Session = s.name()
 	if defence.RecordedRequests {
 		s.record(evidence.Frame{Dir: evidence.ToServer, Raw: in.raw, Peer: &peer, Fault: in.fault.name()})
 	}
