@@ -809,9 +809,11 @@ func (b *newEval) printIdle(tools []catalog.Entry, tasks []scaffold.Task, reache
 	}
 }
 
-// printUnreached prints which names a server looked up in vain, if a call of a task failed.
+// printUnreached prints which names a server looked up in vain, if it lists no tools or a call of a
+// task failed.
 func (b *newEval) printUnreached(found tried, tasks []scaffold.Task) {
-	if found.Did == nil || !slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Unsure != "" && t.Outcome.Failed() }) {
+	failed := len(found.tools) == 0 || slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Unsure != "" && t.Outcome.Failed() })
+	if !failed || found.Did == nil {
 		return
 	}
 	var names []string
