@@ -366,7 +366,7 @@ func (g *gate) claims(s *subject, servers []string) error {
 	}
 	for _, d := range s.narration.Differs {
 		if len(about(servers, []evidence.Claim{d.Claim})) > 0 {
-			g.add(s.calls[d.Call-1:d.Call], "", "The agent reports call %d (%s) with a different %s: it says %s, but it was %s",
+			g.add(s.recorded[d.Call-1:d.Call], "", "The agent reports call %d (%s) with a different %s: it says %s, but it was %s",
 				d.Call, claimed(d.Claim), differing(d.In), clip(d.Claimed), clip(d.Actual))
 		}
 	}

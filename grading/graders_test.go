@@ -135,3 +135,32 @@ func TestBehavior(t *testing.T) {
 		{"one that is on the wire", command, `{"required_tools":["get"],"forbidden_tools":["put"]}`, pass, 1, ""},
 	})
 }
+
+// Every grader counts a call once that the client made again because the server had ended its session.
+func TestCallMadeAgainCountsOnce(t *testing.T) {
+	refused := call("github", "1", "close_issue", `{"number":1}`, `"error":{"code":-32600,"message":"There is no such session, or it has ended."}`)
+	refused[0].Conn, refused[1].Conn, refused[1].Synthetic = "github/0", "github/0", evidence.SyntheticExpired
+	s := trialOf(refused, ok("2", "close_issue", `{"number":1}`))
+	for kind, configs := range map[string][]string{
+		"mcp_compliance": {
+			`{"match":"exact","expect_tools_used":["close_issue"]}`, `{"match":"effects","expect_tools_used":["close_issue"]}`,
+			`{"expect_tools_used":[{"tool":"close_issue","count":{"max":1}}]}`, `{"max_duplicate_calls":0}`,
+		},
+		"behavior":        {`{"max_mcp_calls":1}`, `{"max_tool_calls":1,"mcp_servers":{"github":{"max_calls":1,"max_errors":0}}}`},
+		"tool_calls":      {`{"max_calls":1}`},
+		"action_sequence": {`{"matching_mode":"exact_match","expected_actions":["mcp:github/close_issue"]}`},
+	} {
+		for _, config := range configs {
+			if v := judge(t, s, kind, config); v.Result != pass {
+				t.Errorf("%s %s: %s: %s", kind, config, v.Result, v.Feedback)
+			}
+		}
+	}
+
+	killed := call("github", "0", "get_issue", `{}`, toolError)
+	killed[0].Fault, killed[1].Fault = evidence.FaultKill, evidence.FaultKill
+	s.frames = concat(killed, s.frames)
+	if v := judge(t, s, "recovery", `{"accept":["otherwise"]}`); v.Result != pass {
+		t.Errorf("recovery: %s: %s", v.Result, v.Feedback)
+	}
+}

@@ -220,7 +220,8 @@ func isUnharmed(call evidence.Call) bool {
 // makesUp reports whether a successful call can make up for a failed one. It cannot if it repeats another
 // failed call, or if it only reads while the failed call may write and did not reach the server.
 func makesUp(s *subject, call, failed evidence.Call) bool {
-	if call.SameAs > 0 && s.calls[call.SameAs-1].Outcome != evidence.OutcomeOK {
+	same := s.calls[slices.IndexFunc(s.calls, func(other evidence.Call) bool { return first(other) == first(call) })]
+	if same.Outcome != evidence.OutcomeOK {
 		return false
 	}
 	return failed.Fault.ReachesServer() || !onlyReads(call) || onlyReads(failed)

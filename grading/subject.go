@@ -23,10 +23,11 @@ import (
 type subject struct {
 	dir      evidence.Dir
 	trial    evidence.Trial
-	servers  []string // declared names
-	calls    []evidence.Call
-	uses     []capture.Use // calls and builtin uses
-	gaps     []capture.Gap // in the frames
+	servers  []string        // declared names
+	recorded []evidence.Call // by their numbers, from 1
+	calls    []evidence.Call // those that count: recorded without the superseded ones
+	uses     []capture.Use   // calls that count, and builtin uses
+	gaps     []capture.Gap   // in the frames
 	reads    []capture.Read
 	requests []capture.ServerRequest
 	catalogs []evidence.Catalog
@@ -53,7 +54,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 		s.servers = append(s.servers, server.Name)
 	}
 	captured, err := capture.Calls(s.dir.Frames())
-	s.calls, s.gaps = captured.Calls, captured.Gaps
+	s.recorded, s.gaps = captured.Calls, captured.Gaps
 	s.reads, s.requests, s.changes = captured.Reads, captured.Requests, changesOf(captured.Catalogs)
 	if err != nil {
 		s.gaps = append(s.gaps, capture.Gap{Why: s.explain(err)})
@@ -73,8 +74,9 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	s.catalogs, s.noFrames = captured.Catalogs, errors.Is(err, fs.ErrNotExist)
 	s.steps, s.stepsErr = s.dir.Steps()
 	transcript, left := s.transcript()
-	paired := capture.Pair(tools, s.calls, transcript)
-	s.uses = paired.Uses()
+	s.calls = filter(s.recorded, func(call evidence.Call) bool { return !capture.Superseded(call) })
+	paired := capture.Pair(tools, s.recorded, transcript)
+	s.uses = paired.Counted()
 	if left {
 		n := s.narrate(paired, transcript)
 		s.narration = &n
@@ -87,7 +89,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 func (s *subject) write() error {
 	var errs []error
 	if !s.noFrames {
-		errs = append(errs, s.dir.WriteCalls(s.calls), s.dir.WriteCatalogs(s.catalogs))
+		errs = append(errs, s.dir.WriteCalls(s.recorded), s.dir.WriteCatalogs(s.catalogs))
 	}
 	if s.narration != nil {
 		errs = append(errs, s.dir.WriteNarration(*s.narration))

@@ -395,6 +395,12 @@ func isRepeated(c evidence.Call) bool {
 	return slices.ContainsFunc(c.Notes, func(note string) bool { return strings.HasPrefix(note, NoteExpired) })
 }
 
+// Superseded reports whether a call was refused because its session had expired, and the client made it again
+// in another session. Only the later call counts.
+func Superseded(c evidence.Call) bool {
+	return c.Outcome == evidence.OutcomeCancelled && isRepeated(c)
+}
+
 func (k *call) read() Read {
 	kind := ReadResource
 	if k.method == methodGetPrompt {

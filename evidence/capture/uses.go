@@ -77,6 +77,11 @@ func (p *Pairing) Uses() []Use {
 	return append(all, own...)
 }
 
+// Counted returns the uses without those of superseded calls.
+func (p *Pairing) Counted() []Use {
+	return slices.DeleteFunc(p.Uses(), func(use Use) bool { return use.Call != nil && Superseded(*use.Call) })
+}
+
 // about returns the position of each call in the transcript: its place or, if that is unknown, the position
 // of the use that it was paired with, but not after the place of a later call.
 func (p *Pairing) about(places []int) []int {

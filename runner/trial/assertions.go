@@ -97,7 +97,7 @@ func (p *programs) assertionsOver(assertions []string, workspace string) ([]byte
 	if err := paired.Err(); err != nil {
 		return nil, err
 	}
-	for _, use := range paired.Uses() {
+	for _, use := range paired.Counted() {
 		call, err := assertionCallOf(use)
 		if err != nil {
 			return nil, err
