@@ -22,6 +22,8 @@ func TestText(t *testing.T) {
 		{"no checks", s, `{}`, pass, 1, ""},
 		{"no config", s, ``, pass, 1, ""},
 		{"any case", s, `{"contains":["the answer"],"not_contains":["question"]}`, pass, 1, "All 2"},
+		{"any case of letters with several forms", scene{trial: evidence.Trial{FinalOutput: "ὁδός ΟΔΟΣ, 3 K, İzmir"}}, `{"contains":["ΣΟΔ","οδος","3 k","izmir"]}`, fail, 0.75, `"ΣΟΔ"; it does not`},
+		{"any case of what must not be", scene{trial: evidence.Trial{FinalOutput: "οδος"}}, `{"not_contains":["ΟΔΟΣ"]}`, fail, 0, `"ΟΔΟΣ"; it does`},
 		{"this case", s, `{"contains_cs":["The Answer"],"not_contains_cs":["THE"]}`, pass, 1, ""},
 		{"other case", s, `{"contains_cs":["the answer"],"not_contains_cs":["Answer"]}`, fail, 0, `contain "the answer" in this case`},
 		{"half", s, `{"contains":["answer","question"]}`, fail, 0.5, `"question"; it does not`},

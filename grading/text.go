@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/waza-isolate/waza/evidence"
 )
@@ -52,7 +53,7 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 	}
 	removed := outputRemoved(s.trial, c.Turns == allTurns)
 	output := checkedText{what: "the output", text: text, cased: " in this case", removed: removed}
-	anyCase := checkedText{what: "the output", text: strings.ToLower(text), fold: true, removed: removed}
+	anyCase := checkedText{what: "the output", text: folded(text), fold: true, removed: removed}
 	anyCase.contains(&r, "contains", c.Contains...)
 	anyCase.lacks(&r, "not_contains", c.NotContains...)
 	if len(c.ContainsAny) > 0 && !r.lacks(removed) {
@@ -72,7 +73,7 @@ type checkedText struct {
 	text   string
 	unread bool   // the text cannot be read
 	why    string // why it cannot be read; empty if already reported
-	fold   bool   // ignore case; text is in lower case
+	fold   bool   // ignore case; text is folded
 	cased  string // added after a string in a sentence to say that case matters
 	shown  bool   // the sentence shows the text that lacks something
 
@@ -81,9 +82,21 @@ type checkedText struct {
 
 func (p checkedText) has(s string) bool {
 	if p.fold {
-		s = strings.ToLower(s)
+		s = folded(s)
 	}
 	return strings.Contains(p.text, s)
+}
+
+// folded returns s with the same letter for all that differ in case alone. Lower case does not suffice: Σ has
+// two small forms.
+func folded(s string) string {
+	return strings.Map(func(r rune) rune {
+		least := unicode.ToLower(r)
+		for other := unicode.SimpleFold(least); other != unicode.ToLower(r); other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, s)
 }
 
 // lacking describes a text in which something was not found.
