@@ -174,12 +174,12 @@ func (p *programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	return putTree(ctx, sb, sandbox.Agent, sandbox.WorkspaceDir, func(out *tar.Writer) error { return copyPlain(out, file) })
+	return putTree(ctx, sb, sandbox.Agent, sandbox.WorkspaceDir, func(out *tar.Writer) error { return copyPlain(out, file, p.plan.Isolated()) })
 }
 
-// copyPlain copies files, directories and links within the workspace from an untrusted tar, and
-// skips other entries.
-func copyPlain(out *tar.Writer, r io.Reader) error {
+// copyPlain copies files, directories and links of the workspace from an untrusted tar, if confined only those
+// links that isConfined accepts, and skips other entries.
+func copyPlain(out *tar.Writer, r io.Reader, confined bool) error {
 	for e, err := range tree.Entries(r) {
 		if err != nil {
 			return err
@@ -190,6 +190,9 @@ func copyPlain(out *tar.Writer, r io.Reader) error {
 		if defence.ConfinedTrees && !filepath.IsLocal(e.Name) || strings.ContainsRune(e.Name, 0) {
 			continue
 		}
+		if confined && e.Kind() == tree.Link && !isConfined(e.Name, e.Linkname) {
+			continue
+		}
 		if err := out.WriteHeader(e.Header); err != nil {
 			return err
 		}
@@ -198,6 +201,27 @@ func copyPlain(out *tar.Writer, r io.Reader) error {
 		}
 	}
 	return nil
+}
+
+// imagePrograms are directories of an image's programs, to which environments of Python and the like have links.
+var imagePrograms = []string{"/bin/", "/lib/", "/lib64/", "/sbin/", "/usr/bin/", "/usr/lib/", "/usr/lib64/", "/usr/local/bin/", "/usr/local/lib/", "/usr/sbin/"}
+
+// isConfined reports whether a link of the workspace leads to a path in it or to programs of the image. Any
+// other could give a program its own files for what the agent should have left, as /proc/self/cwd does. A link
+// may climb only before it descends: what it descends into may be a link too.
+func isConfined(name, target string) bool {
+	descends := path.IsAbs(target)
+	for part := range strings.SplitSeq(target, "/") {
+		if part == ".." && descends {
+			return false
+		}
+		descends = descends || part != "" && part != "." && part != ".."
+	}
+	if !path.IsAbs(target) {
+		target = path.Join(sandbox.WorkspaceDir, path.Dir(name), target)
+	}
+	target = path.Clean(target) + "/"
+	return slices.ContainsFunc(append(imagePrograms, sandbox.WorkspaceDir+"/"), func(dir string) bool { return strings.HasPrefix(target, dir) })
 }
 
 // writeProgramFiles writes the program's directory and the files in it.

@@ -57,10 +57,11 @@ func TestCopyPlain(t *testing.T) {
 		treetest.Entry{Name: "../out", Content: "x"},
 		treetest.Entry{Name: "/etc/passwd", Content: "x"},
 		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "/etc/passwd"},
+		treetest.Entry{Name: "d/in", Kind: tar.TypeSymlink, Link: "../a"},
 	)
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	if err := errors.Join(copyPlain(w, bytes.NewReader(hostile)), w.Close()); err != nil {
+	if err := errors.Join(copyPlain(w, bytes.NewReader(hostile), true), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -74,8 +75,25 @@ func TestCopyPlain(t *testing.T) {
 		}
 		names = append(names, header.Name)
 	}
-	if got := strings.Join(names, " "); got != "a link" {
+	if got := strings.Join(names, " "); got != "a d/in" {
 		t.Errorf("copied %q", got)
+	}
+}
+
+// No link, and no chain of links, leads a program to its own files.
+func TestIsConfined(t *testing.T) {
+	for link, want := range map[[2]string]bool{
+		{"x", "a"}: true, {"d/x", "../a"}: true, {"x", "."}: true, {"x", "./../workspace/a"}: true, {"x", "/workspace/a"}: true,
+		{"venv/bin/python", "/usr/bin/python3"}: true, {"x", "../usr/local/bin/node"}: true,
+		{"x", "/"}: false, {"x", ".."}: false, {"x", "/usr"}: false, {"x", ""}: true,
+		{"x", "/home/agent/grader/expected"}: false, {"d/x", "../../home/agent/grader/expected"}: false,
+		{"x", "/proc/self/cwd/expected"}: false, {"x", "/dev/fd/3"}: false, {"x", "/workspaces/a"}: false,
+		{"a/b/x", "up/../../home/agent/grader/expected"}: false, {"x", "/usr/bin/../../home/agent/grader/expected"}: false,
+		{"x", "/../home/agent/grader/expected"}: false, {"x", "/workspace/../proc/self/cwd/expected"}: false,
+	} {
+		if got := isConfined(link[0], link[1]); got != want {
+			t.Errorf("%q: %t", link, got)
+		}
 	}
 }
 
@@ -86,7 +104,7 @@ func FuzzCopyPlain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, hostile []byte) {
 		var out bytes.Buffer
 		w := tar.NewWriter(&out)
-		if errors.Join(copyPlain(w, bytes.NewReader(hostile)), w.Close()) != nil {
+		if errors.Join(copyPlain(w, bytes.NewReader(hostile), true), w.Close()) != nil {
 			return
 		}
 		for in := tar.NewReader(&out); ; {
