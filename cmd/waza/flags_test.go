@@ -187,6 +187,7 @@ func TestUsageErrors(t *testing.T) {
 		{"inspect --isolate flags_test.go", "flags_test.go is not a client's configuration file with servers, which is JSON; to name a command, write it after --"},
 		{"run --session-dir flags_test.go x.yaml", "--session-dir: flags_test.go is not a directory"}, {"run --output-dir flags_test.go/x x.yaml", "--output-dir: flags_test.go/x is not a directory"},
 		{"run testdata", "directory testdata has no eval"},
+		{"run --output testdata x.yaml", "--output: write testdata: is a directory"}, {"run --output nowhere/x.json x.yaml", "--output: there is no directory nowhere"},
 	}
 	for _, test := range tests {
 		t.Run(test.args, func(t *testing.T) { // not in parallel: the library's help flag is one for all

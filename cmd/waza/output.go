@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/report/view"
@@ -130,6 +131,9 @@ func readOutput(s *state, c *cli.Command) (out runOutput, err error) {
 		if info, err := os.Stat(filepath.Dir(out.file)); err != nil || !info.IsDir() {
 			return out, usage("--output: there is no directory %s", filepath.Dir(out.file))
 		}
+		if err := files.Writable(files.NamedFile(out.file)); err != nil {
+			return out, usage("--output: %w", err)
+		}
 	}
 	return out, nil
 }
@@ -184,7 +188,7 @@ func saveResults(dir, file string) error {
 	}
 	err := writeNamed(file, func(w io.Writer) error { return copyTo(w, dir, runner.ResultsFile) })
 	if err != nil {
-		return usage("--output: %w", err)
+		return fmt.Errorf("--output: %w", err)
 	}
 	return nil
 }
