@@ -315,8 +315,18 @@ func doubt(m jsonrpc.Message) string {
 		return "a NUL is in its method or in the name of what it asks for, where some end a text"
 	case isAsked(m) && duplicateKeys(m.Params):
 		return "a key of its parameters comes twice"
+	case isAsked(m) && !namesByText(m):
+		return "the name of what it asks for is not a string, and some make a string of any value"
 	}
 	return ""
+}
+
+// namesByText reports whether a request names its target by a string, or not at all. Parameters in a list have
+// no names.
+func namesByText(m jsonrpc.Message) bool {
+	params, ok := members(m.Params)
+	name := params[nameKey(m.Method)]
+	return len(name) == 0 && (ok || len(m.Params) == 0) || len(name) > 0 && name[0] == '"'
 }
 
 // isAsked reports whether a message requests a tool call or a read.
