@@ -110,9 +110,9 @@ type runOutput struct {
 	label     string // part of file names, if the command makes several runs; otherwise ""
 }
 
-// readOutput reads the flags for the output of a run.
-func readOutput(s *state, c *cli.Command) (out runOutput, err error) {
-	out = runOutput{state: s, file: c.String("output"), format: formatOf(c)}
+// readOutput reads the flags for the output of a run, whose results.json is copied to file, if that is not empty.
+func readOutput(s *state, c *cli.Command, file string) (out runOutput, err error) {
+	out = runOutput{state: s, file: file, format: formatOf(c)}
 	if out.exports, err = readExports(c, out.file); err != nil {
 		return out, err
 	}

@@ -65,10 +65,9 @@ func rerun(ctx context.Context, s *state, c *cli.Command, to, output string, cha
 		return err
 	}
 	o := runOptions{evals: 1, variants: []runner.Variant{{Executor: record.Executor, Model: record.Model}}}
-	if o.out, o.Pace, err = readOutputAndPace(s, c); err != nil {
+	if o.out, o.Pace, err = readOutputAndPace(s, c, output); err != nil {
 		return err
 	}
-	o.out.file = output
 	var ids []string
 	for _, t := range record.Tasks {
 		ids = append(ids, t.ID)

@@ -271,7 +271,7 @@ func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err er
 	if o.variants, err = readVariants(c); err != nil {
 		return o, err
 	}
-	o.out, o.Pace, err = readOutputAndPace(s, c)
+	o.out, o.Pace, err = readOutputAndPace(s, c, c.String("output"))
 	if err != nil {
 		return o, err
 	}
@@ -296,8 +296,8 @@ func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err er
 
 // readOutputAndPace reads the options that cannot change a trial's outcome: destinations of output, and the
 // number of trials that run at once.
-func readOutputAndPace(s *state, c *cli.Command) (out runOutput, p runner.Pace, err error) {
-	if out, err = readOutput(s, c); err != nil {
+func readOutputAndPace(s *state, c *cli.Command, file string) (out runOutput, p runner.Pace, err error) {
+	if out, err = readOutput(s, c, file); err != nil {
 		return out, p, err
 	}
 	p = runner.Pace{Parallel: c.Bool("parallel"), Prewarm: -1}
@@ -408,7 +408,7 @@ func resumeRun(ctx context.Context, s *state, c *cli.Command) error {
 	if err := checkResumable(c); err != nil {
 		return err
 	}
-	out, pace, err := readOutputAndPace(s, c)
+	out, pace, err := readOutputAndPace(s, c, c.String("output"))
 	if err != nil {
 		return err
 	}
