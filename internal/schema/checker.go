@@ -190,6 +190,8 @@ func (s *bounded) check(arguments any) (found Finding) {
 	defer func() {
 		switch r := recover(); r {
 		case nil:
+		case errCycle:
+			found = Finding{Unknown: "the input schema " + errCycle.Error()}
 		case errSpent:
 			found = Finding{Unknown: "checking them against the input schema takes too long"}
 		default:
@@ -212,6 +214,9 @@ func (s *bounded) misfits(arguments any, assumed bool) []string {
 	var failed *jsonschema.ValidationError
 	if !errors.As(s.root.Validate(arguments), &failed) {
 		return nil
+	}
+	if isCycle(failed) {
+		panic(errCycle)
 	}
 	return misfits(failed, maxLeaves)
 }

@@ -9,9 +9,11 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
@@ -101,8 +103,19 @@ func (s *Schema) Misfits(value any, most int) ([]string, error) {
 		return nil, nil
 	case !errors.As(err, &failed):
 		return nil, fmt.Errorf("the schema cannot be applied: %w", err)
+	case isCycle(failed):
+		return nil, fmt.Errorf("the schema %w", errCycle)
 	}
 	return misfits(failed, most), nil
+}
+
+// errCycle is an error of the schema, whatever the value.
+var errCycle = errors.New("refers to itself at the same place, without an end")
+
+// isCycle reports whether a value was rejected because of such a reference.
+func isCycle(err *jsonschema.ValidationError) bool {
+	_, ok := err.ErrorKind.(*kind.RefCycle)
+	return ok || slices.ContainsFunc(err.Causes, isCycle)
 }
 
 // Fits reports whether a value matches the schema.

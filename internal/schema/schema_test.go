@@ -59,6 +59,24 @@ func TestCompile(t *testing.T) {
 	}
 }
 
+// A schema that refers to itself without an end decides nothing.
+func TestCycle(t *testing.T) {
+	const endless = "refers to itself at the same place"
+	for _, raw := range []string{`{"$ref":"#"}`, `{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"anyOf":[{"$ref":"#"}]}}}`} {
+		s, err := schema.Compile([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Misfits(map[string]any{}, 2); err == nil || !strings.Contains(err.Error(), endless) {
+			t.Errorf("%s: %v", raw, err)
+		}
+		var c schema.Checker
+		if found := c.Check([]byte(raw), map[string]any{}); !strings.Contains(found.Unknown, endless) {
+			t.Errorf("%s: %+v", raw, found)
+		}
+	}
+}
+
 // FuzzChecker checks hostile arguments against a hostile schema, and that the result is
 // always the same.
 func FuzzChecker(f *testing.F) {
