@@ -53,6 +53,9 @@ func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (R
 			return r.report, err
 		}
 		last := err != nil
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
 		line = jsontext.TrimSpace(line)
 		switch {
 		case !whole:

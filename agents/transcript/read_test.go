@@ -200,6 +200,15 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Writers of some platforms begin a file with a byte order mark.
+func TestByteOrderMark(t *testing.T) {
+	say := `{"type":"assistant.message","content":"here"}`
+	got, report := read(t, transcript.Source{From: "stdout", Format: transcript.FormatWaza}, "\ufeff"+say, "\ufeff"+say)
+	if len(got) != 1 || report.Events != 1 || report.Ignored != 1 {
+		t.Errorf("%q, %+v", got, report)
+	}
+}
+
 func TestEmitEndsTheReading(t *testing.T) {
 	full := errors.New("full")
 	for _, s := range []transcript.Source{{Format: transcript.FormatWaza}, jsonl(transcript.Rule{Type: transcript.Message, Content: "content"})} {
