@@ -85,7 +85,7 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 			r.lacks(err)
 			continue
 		}
-		found := files[path.Clean(p)]
+		found := files.at(p)
 		r.check("must_not_exist", found == nil, "Expected %s not to exist; there is %s.", quote(p), found)
 	}
 	for _, pattern := range c.ContentPatterns {

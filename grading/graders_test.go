@@ -52,11 +52,17 @@ func TestFile(t *testing.T) {
 	}
 	links := scene{workspace: archive(t, link("far", "sub/near"), link("sub/near", "../b"), link("self", "self"), link("out", "../b"),
 		link("absolute", "/etc/passwd"), link("gone", "nothing"), link("there", "sub"), link("here", "."), link("chain", "gone"), file("b", "x"))}
+	behind := scene{workspace: archive(t, file("real/in/x", ""), file("real/b", ""), link("to", "real/in"), link("d/deep", ".."), link("round", "."), link("real/in/up", ".."),
+		link("absolute", "/workspace/real/in"), link("winding", "to/../in"), link("self", "self"))}
 	run(t, "file", []check{
 		{"exist", s, `{"must_exist":["a.txt","dir","dir/b.txt","./link","hard","pipe","empty"],"must_not_exist":["b.txt","escape","etc/passwd"]}`, pass, 1, "All 10"},
 		{"links to something", links, `{"must_exist":["far","sub/near","there","here"]}`, pass, 1, ""},
 		{"links to nothing", links, `{"must_exist":["self","out","absolute","gone","chain"]}`, fail, 0, `"gone" to exist; it is a symbolic link that leads to nothing in the workspace`},
 		{"links are there", links, `{"must_not_exist":["self","out","absolute","gone","chain"]}`, fail, 0, ""},
+		{"behind links", behind, `{"must_exist":["to/x","d/deep/to/x","round/to/x","to/up/b"]}`, pass, 1, ""},
+		{"what is behind links must not be", behind, `{"must_not_exist":["to/x","d/deep/to/x","absolute/x","winding/x","self/x"]}`, fail, 0, `"to/x" not to exist; there is a file`},
+		{"not behind links", behind, `{"must_not_exist":["to/y","d/deep/y","x"]}`, pass, 1, ""},
+		{"behind links out", behind, `{"must_exist":["absolute/x","winding/x","self/x"]}`, fail, 0, "leads to nothing in the workspace"},
 		{"do not", s, `{"must_exist":["c.txt"],"must_not_exist":["link"]}`, fail, 0, `"link" not to exist; there is a symbolic link`},
 		{"the last entry counts", s, `{"content_patterns":[{"path":"a.txt","must_match":["^new$"],"must_not_match":["old"]}]}`, pass, 1, ""},
 		{"content", s, `{"content_patterns":[{"path":"dir/b.txt","must_match":["hello","bye"],"must_not_match":["\\d"]}]}`, fail, 0.5, `"dir/b.txt" not to match`},

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -50,13 +52,13 @@ func (w workspace) read(r *report, t evidence.Trial, name string) checkedText {
 // exists reports whether something exists at a path, and describes it. A link counts as its target within the
 // workspace.
 func (w workspace) exists(name string) (bool, string) {
-	first := w[path.Clean(name)]
+	first := w.at(name)
 	at := first
 	for range maxLinks {
 		if at == nil || at.kind != tar.TypeSymlink {
 			break
 		}
-		at = w[at.link]
+		at = w.at(at.link)
 	}
 	switch {
 	case first == nil:
@@ -67,13 +69,37 @@ func (w workspace) exists(name string) (bool, string) {
 	return true, ""
 }
 
+// at returns what is at a path whose directories may be links within the workspace, or nil. If one of them leads
+// elsewhere, it returns that link.
+func (w workspace) at(name string) *entry { return w[w.behind(path.Clean(name))] }
+
+// behind returns the path without links among its directories that a clean path leads to, or the path of the
+// link that leads out of the workspace or in a circle.
+func (w workspace) behind(name string) string {
+	for left := maxLinks; ; left-- {
+		link := ""
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			if e := w[dir]; e != nil && e.kind == tar.TypeSymlink {
+				link = dir // the last one is the outermost
+			}
+		}
+		switch {
+		case link == "":
+			return name
+		case w[link].link == "" || left == 0:
+			return link
+		}
+		name = path.Join(w[link].link, strings.TrimPrefix(name, link))
+	}
+}
+
 // maxLinks is the maximum number of links that are followed in a row.
 const maxLinks = 16
 
 // entry is a file of the workspace.
 type entry struct {
 	kind    byte   // as in tar
-	link    string // target of a symbolic link; empty if it is outside of the workspace
+	link    string // target of a symbolic link; empty if it is, or may be, outside of the workspace
 	size    int64
 	content []byte
 }
@@ -103,22 +129,31 @@ func (e *entry) unread() string {
 }
 
 // readWorkspace reads the wanted paths; the value is true if the content is wanted too. It extracts nothing.
-// It also reads the targets of links within the workspace, without content. It ignores names outside the
+// It also reads what links within the workspace lead to, without content. It ignores names outside the
 // workspace; of several entries for a path, the last one counts.
-func readWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) {
+func readWorkspace(dir evidence.Dir, wanted map[string]bool) (found workspace, err error) {
 	for range maxLinks {
-		found, err := scanWorkspace(dir, wanted)
 		known := len(wanted)
-		for _, e := range found {
-			if _, ok := wanted[e.link]; e.link != "" && !ok {
-				wanted[e.link] = false
+		for _, name := range slices.Collect(maps.Keys(wanted)) {
+			ends := []string{name, found.behind(name)}
+			if e := found.at(name); e != nil && e.link != "" {
+				ends = append(ends, e.link)
+			}
+			for _, end := range ends {
+				wanted[end] = wanted[end]
+				for above := path.Dir(end); above != "."; above = path.Dir(above) { // it may be a link
+					wanted[above] = wanted[above]
+				}
 			}
 		}
-		if err != nil || len(wanted) == known {
-			return found, err
+		if found != nil && len(wanted) == known {
+			break
+		}
+		if found, err = scanWorkspace(dir, wanted); err != nil {
+			return nil, err
 		}
 	}
-	return scanWorkspace(dir, wanted)
+	return found, nil
 }
 
 func scanWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) {
@@ -171,7 +206,7 @@ func scan(in io.Reader, wanted map[string]bool) (workspace, error) {
 			continue
 		}
 		at := &entry{kind: e.Typeflag, size: e.Size}
-		if target := path.Join(path.Dir(name), e.Linkname); e.Typeflag == tar.TypeSymlink && !path.IsAbs(e.Linkname) && filepath.IsLocal(target) {
+		if target := path.Join(path.Dir(name), e.Linkname); e.Typeflag == tar.TypeSymlink && !path.IsAbs(e.Linkname) && !tree.Winds(e.Linkname) && filepath.IsLocal(target) {
 			at.link = target
 		}
 		if !defence.LinksUnfollowed {

@@ -96,3 +96,16 @@ func First(r io.Reader) (Entry, error) {
 	}
 	return Entry{}, io.EOF
 }
+
+// Winds reports whether the target of a link climbs after it has descended. Then it depends on other links where
+// it leads.
+func Winds(target string) bool {
+	descends := path.IsAbs(target)
+	for part := range strings.SplitSeq(target, "/") {
+		if part == ".." && descends {
+			return true
+		}
+		descends = descends || part != "" && part != "." && part != ".."
+	}
+	return false
+}

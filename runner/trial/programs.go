@@ -207,15 +207,10 @@ func copyPlain(out *tar.Writer, r io.Reader, confined bool) error {
 var imagePrograms = []string{"/bin/", "/lib/", "/lib64/", "/sbin/", "/usr/bin/", "/usr/lib/", "/usr/lib64/", "/usr/local/bin/", "/usr/local/lib/", "/usr/sbin/"}
 
 // isConfined reports whether a link of the workspace leads to a path in it or to programs of the image. Any
-// other could give a program its own files for what the agent should have left, as /proc/self/cwd does. A link
-// may climb only before it descends: what it descends into may be a link too.
+// other could give a program its own files for what the agent should have left, as /proc/self/cwd does.
 func isConfined(name, target string) bool {
-	descends := path.IsAbs(target)
-	for part := range strings.SplitSeq(target, "/") {
-		if part == ".." && descends {
-			return false
-		}
-		descends = descends || part != "" && part != "." && part != ".."
+	if tree.Winds(target) {
+		return false
 	}
 	if !path.IsAbs(target) {
 		target = path.Join(sandbox.WorkspaceDir, path.Dir(name), target)
