@@ -140,9 +140,9 @@ func readWorkspace(dir evidence.Dir, wanted map[string]bool) (found workspace, e
 				ends = append(ends, e.link)
 			}
 			for _, end := range ends {
-				wanted[end] = wanted[end]
+				want(wanted, end)
 				for above := path.Dir(end); above != "."; above = path.Dir(above) { // it may be a link
-					wanted[above] = wanted[above]
+					want(wanted, above)
 				}
 			}
 		}
@@ -154,6 +154,13 @@ func readWorkspace(dir evidence.Dir, wanted map[string]bool) (found workspace, e
 		}
 	}
 	return found, nil
+}
+
+// want adds a path whose content is not wanted unless it was before.
+func want(wanted map[string]bool, name string) {
+	if !wanted[name] {
+		wanted[name] = false
+	}
 }
 
 func scanWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) {
