@@ -33,7 +33,6 @@ type Result struct {
 	Requests []ServerRequest    // in the order of their frames
 	Catalogs []evidence.Catalog // of the servers that listed tools, sorted by name
 	Gaps     []Gap              // parts of the traffic that could not be read
-	Notes    []Note             // irregularities that belong to no call
 	// Named maps numbers of calls to the tool use IDs that clients put into the requests.
 	// They are claims of the client.
 	Named map[int]string
@@ -60,32 +59,19 @@ func (g Gap) String() string {
 	return where + ": " + g.Why
 }
 
-// Kinds of notes.
+// Kinds of notes on calls.
 const (
-	NoteOrphanResponse    = "orphan_response"    // the response matches no recorded request
 	NoteDuplicateResponse = "duplicate_response" // another response to a request
 	NoteLateResponse      = "late_response"      // responds to a request that was canceled, abandoned or timed out
-	NoteCallWithoutID     = "call_without_id"    // a tools/call notification
 	NoteIDReused          = "id_reused"          // two pending requests with the same id
 	NoteDuplicateKey      = "duplicate_key"      // the last value counts
 	NoteMalformed         = "malformed"          // a field of the wrong type, or an answer that is not as specified
-	NoteJunk              = "junk"               // a server sent something that is not a message
-	NoteRedacted          = "redacted"           // a secret in the envelope of a server's message was redacted
 	NoteExpired           = "session_expired"    // the session had ended; the client made the call in another
 	NoteInvalidResult     = "invalid_result"     // isError is not a boolean, so this is not a valid result
 	NoteRoundUnknown      = "round_unknown"      // a retry of a call that asked for no input
 	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given
 	NoteUnchecked         = "unchecked"          // why it is unknown whether arguments match their schema
-	NoteDuplicateTool     = "duplicate_tool"     // two tools with the same name in one list; the first counts
-	NoteTooManyTools      = "too_many_tools"     // the rest of a list was omitted
 )
-
-// Note is an irregularity that belongs to no call.
-type Note struct {
-	Server string
-	Frame  int64
-	Kind   string
-}
 
 // Calls reads the agent's frames, in order, to the end. It ignores the calls of hooks and of the runner, and
 // the lists that servers sent them, which the agent did not see. If frames yields an error, Calls returns the

@@ -89,9 +89,8 @@ func (c *collector) kept(f evidence.Frame, m jsonrpc.Message) {
 	}
 	if m.Method == "" && len(waiting) > 0 && waiting[0].list {
 		known := c.catalog(f)
-		for _, raw := range c.page(f, m.Result).tools {
-			if v := c.version(f, known, raw); v != nil && !known.hide(f, v) {
-				c.note(f, NoteTooManyTools)
+		for _, raw := range pageOf(m.Result).tools {
+			if v := known.version(f, raw); v != nil && !known.hide(f, v) {
 				return
 			}
 		}
@@ -103,7 +102,7 @@ func (c *collector) list(f evidence.Frame, r *request, result json.RawMessage) {
 	if result == nil {
 		return // an error lists nothing
 	}
-	p := c.page(f, result)
+	p := pageOf(result)
 	known := c.catalog(f)
 	if !p.ok {
 		known.blind = f.Seq
@@ -111,17 +110,13 @@ func (c *collector) list(f evidence.Frame, r *request, result json.RawMessage) {
 	}
 	l := known.listing(c.conversationOf(f), r)
 	for _, raw := range p.tools {
-		v := c.version(f, known, raw)
+		v := known.version(f, raw)
 		if v == nil {
 			continue
 		}
 		if !known.show(f, l, v) {
-			c.note(f, NoteTooManyTools)
 			l.asked, known.blind = 0, f.Seq
 			break
-		}
-		if l.tools[v.name()] != v {
-			c.note(f, NoteDuplicateTool)
 		}
 	}
 	if p.last && l.asked > 0 && r.cursor == l.next {

@@ -37,6 +37,13 @@ type request struct {
 	late   bool   // the server answered after the client had disconnected
 }
 
+// note adds a note to the request's call, if it is one.
+func (r *request) note(f evidence.Frame, kind string) {
+	if r.call != nil {
+		r.call.note(f, kind)
+	}
+}
+
 func (r *request) isAbandoned() bool {
 	return r.call != nil && r.call.Outcome == evidence.OutcomeAbandoned
 }
@@ -54,7 +61,6 @@ type collector struct {
 	tools   map[string]*catalog
 	blind   int64 // last missing frame, which may have been a list from any server
 	gaps    []Gap
-	notes   []Note
 }
 
 func newCollector() *collector {
@@ -75,15 +81,11 @@ func (c *collector) gap(f evidence.Frame, why string) {
 	c.gaps = append(c.gaps, Gap{Server: f.Server, Frame: f.Seq, Why: why, OfAgent: f.Dir == evidence.ToServer})
 }
 
-func (c *collector) note(f evidence.Frame, kind string) {
-	c.notes = append(c.notes, Note{Server: f.Server, Frame: f.Seq, Kind: kind})
-}
-
 func (c *collector) frame(f evidence.Frame) {
 	fromServer := f.Dir == evidence.ToClient
 	switch {
 	case f.RedactedEnvelope && fromServer: // servers make no calls, and an answer without its ID matches nothing
-		c.noise(f, NoteRedacted)
+		c.noise(f)
 	case f.RedactedEnvelope:
 		c.gap(f, fmt.Sprintf("waza removed %s from its id, its method or its tool's name", secret.Describe(envelopeNames(f))))
 	}
@@ -130,27 +132,24 @@ func (c *collector) sent(f evidence.Frame) {
 // client accepts it as an answer: the call that it should have answered has no reply.
 func (c *collector) heard(f evidence.Frame) {
 	if tooMany(f) {
-		c.noise(f, NoteJunk)
+		c.noise(f)
 		return
 	}
 	messages, _, err := jsonrpc.Hear(f.Raw)
 	if err != nil {
-		c.noise(f, NoteJunk)
+		c.noise(f)
 		return
 	}
 	for _, m := range messages {
 		if m.Method != "" && (m.Repeated || m.Misread != nil) || m.Odd != nil && m.ID.Key == "" {
-			c.noise(f, NoteMalformed)
+			c.noise(f)
 		}
 		c.message(f, m)
 	}
 }
 
-// noise notes a message of a server whose meaning is uncertain. A client may have read it as a list.
-func (c *collector) noise(f evidence.Frame, kind string) {
-	c.catalog(f).blind = f.Seq
-	c.note(f, kind)
-}
+// noise takes a message of a server whose meaning is uncertain. A client may have read it as a list.
+func (c *collector) noise(f evidence.Frame) { c.catalog(f).blind = f.Seq }
 
 // envelopeNames returns the names of the secrets in a message's id, method or tool. It returns none for
 // frames of older runs, which have no spans.
@@ -200,7 +199,6 @@ func (c *collector) request(f evidence.Frame, m jsonrpc.Message) {
 		c.session[connID{f.Server, f.Conn}] = true
 	case "tools/call":
 		if m.ID.Key == "" {
-			c.note(f, NoteCallWithoutID)
 			c.gap(f, "a tools/call without an id: whether it ran is not known")
 			return
 		}
@@ -218,7 +216,7 @@ func (c *collector) request(f evidence.Frame, m jsonrpc.Message) {
 	}
 	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
 	if len(c.open[id]) > 0 {
-		c.noteOn(f, r, NoteIDReused)
+		r.note(f, NoteIDReused)
 	}
 	c.open[id] = append(c.open[id], r)
 }
@@ -249,20 +247,20 @@ func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
 		r = c.closed[id]
 	}
 	if r == nil {
-		c.orphanResponse(f, c.closed[id])
+		if last := c.closed[id]; last != nil && f.Synthetic == "" {
+			last.note(f, last.again)
+		}
 		return
 	}
 	if f.Synthetic != "" {
 		r.again = NoteLateResponse
 	}
-	switch {
-	case r.call != nil:
+	if r.call != nil {
 		c.settle(f, m, r.call)
 		return
-	case m.Odd != nil && m.Result == nil && m.Error == nil:
-		c.noise(f, NoteMalformed)
-	case m.Odd != nil:
-		c.note(f, NoteMalformed)
+	}
+	if m.Odd != nil && m.Result == nil && m.Error == nil {
+		c.noise(f)
 	}
 	if r.list {
 		c.list(f, r, m.Result)
@@ -275,7 +273,6 @@ var errOtherType = errors.New("its id is of another type than the request's")
 // answer, since it may be the response to another HTTP request, such as a GET. But if the call gets no
 // answer, it explains why.
 func (c *collector) unnamed(f evidence.Frame, m jsonrpc.Message) {
-	c.note(f, NoteOrphanResponse)
 	var only *request
 	for id, queue := range c.open {
 		switch {
@@ -305,31 +302,16 @@ func (c *collector) regained(f evidence.Frame, last *request) *request {
 // lateResponse notes a response that arrived after the client disconnected.
 func (c *collector) lateResponse(f evidence.Frame, last *request) {
 	if last != nil && last.isAbandoned() {
-		c.noteOn(f, last, last.again)
+		last.note(f, last.again)
 		last.late = true
-	}
-}
-
-// orphanResponse notes a response for which no request was open. It changes no call.
-func (c *collector) orphanResponse(f evidence.Frame, last *request) {
-	switch {
-	case last == nil:
-		c.note(f, NoteOrphanResponse)
-	case f.Synthetic == "":
-		c.noteOn(f, last, last.again)
 	}
 }
 
 // cancel ends a request that the client cancelled or abandoned, or that timed out in the proxy.
 func (c *collector) cancel(f evidence.Frame, m jsonrpc.Message) {
-	params, ok := members(m.Params)
-	if !ok {
-		c.note(f, NoteMalformed)
-		return
-	}
+	params, _ := members(m.Params) // empty unless an object
 	cancelled, ok := jsonrpc.ParseID(params["requestId"])
 	if !ok {
-		c.note(f, NoteMalformed)
 		return
 	}
 	id := requestID{connID{f.Server, f.Conn}, cancelled.Key}
@@ -384,15 +366,6 @@ func (c *collector) close(id requestID, again string) *request {
 	return r
 }
 
-// noteOn adds a note to the call of r, or to the trial if r has no call.
-func (c *collector) noteOn(f evidence.Frame, r *request, kind string) {
-	if r.call == nil {
-		c.note(f, kind)
-		return
-	}
-	r.call.note(f, kind)
-}
-
 func (c *collector) finish() Result {
 	for _, k := range slices.Concat(c.calls, c.reads) {
 		switch {
@@ -407,7 +380,7 @@ func (c *collector) finish() Result {
 	}
 	repeat(c.calls)
 	numberIncidents(c.calls)
-	result := Result{Catalogs: []evidence.Catalog{}, Requests: c.asked, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
+	result := Result{Catalogs: []evidence.Catalog{}, Requests: c.asked, Gaps: c.gaps, Named: map[int]string{}}
 	result.Calls = slices.Grow(result.Calls, len(c.calls))
 	for _, k := range c.calls {
 		c.hindsight(k)
@@ -445,36 +418,32 @@ type page struct {
 	ok    bool
 }
 
-// page reads a tools/list result. It adds a note if the result cannot be parsed.
-func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
+// pageOf reads a tools/list result.
+func pageOf(result json.RawMessage) page {
 	var p page
 	fields, ok := members(result)
 	if !ok || jsontext.Unmarshal(fields["tools"], &p.tools) != nil {
-		c.note(f, NoteMalformed)
 		return page{}
 	}
 	p.ok = true
 	p.next = jsontext.Text(fields["nextCursor"])
-	switch cursor := string(fields["nextCursor"]); {
-	case cursor == "", cursor == "null", cursor == `""`: // clients treat all three as the end
+	switch string(fields["nextCursor"]) {
+	case "", "null", `""`: // clients treat all three as the end
 		p.last = true
-	case p.next == "":
-		c.note(f, NoteMalformed)
 	}
 	return p
 }
 
 // version parses an entry of a list, unless the same bytes were parsed before. It returns
 // nil if the entry is not a tool.
-func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessage) *version {
+func (k *catalog) version(f evidence.Frame, raw json.RawMessage) *version {
 	sum := sha256.Sum256(raw)
-	if v := known.bytes[sum]; v != nil {
+	if v := k.bytes[sum]; v != nil {
 		return v
 	}
 	fields, _ := members(raw) // empty unless an object
 	name := jsontext.Text(fields["name"])
 	if name == "" {
-		c.note(f, NoteMalformed)
 		return nil
 	}
 	digest, _ := jsontext.Digest(raw)
