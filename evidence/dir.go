@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,7 +128,7 @@ func (e markedEvent) event(spans []secret.Span) TranscriptEvent {
 // called.
 func (d Dir) ModelCalls() iter.Seq2[ModelCall, error] {
 	return func(yield func(ModelCall, error) bool) {
-		for call, err := range readLines[ModelCall](d, ModelsFile) {
+		for call, err := range readLines[ModelCall](d, ModelsFile, math.MaxInt64) {
 			if errors.Is(err, os.ErrNotExist) || !yield(call, err) {
 				return
 			}

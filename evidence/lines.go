@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,11 +24,6 @@ const maxLine = 8 * maxFrame
 func readJSON[T any](d Dir, name string) (v T, err error) {
 	err = ReadJSON(string(d), name, &v)
 	return v, err
-}
-
-// readLines yields the records of a file of JSON lines one at a time.
-func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
-	return linesFrom[T](d, name, 0, math.MaxInt64)
 }
 
 // offsetOf returns the offset of the first record for which wanted is true, by binary search: wanted must be
@@ -73,35 +67,20 @@ func offsetOf[T any](d Dir, name string, wanted func(T) bool) (int64, error) {
 	return begin, nil
 }
 
-// linesFrom is like readLines, but starts at offset, where a line must begin, and fails if
-// the file exceeds most bytes.
-func linesFrom[T any](d Dir, name string, offset, most int64) iter.Seq2[T, error] {
+// readLines yields the records of a file of JSON lines one at a time. It fails if the file exceeds most bytes.
+func readLines[T any](d Dir, name string, most int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		err := eachLine(d, name, offset, most, func(v T) bool { return yield(v, nil) })
+		var v T
+		lines, err := openLines[T](d, name, 0, most)
 		if err != nil {
-			var zero T
-			yield(zero, err)
+			yield(v, err)
+			return
 		}
-	}
-}
-
-// eachLine calls take with the records of [linesFrom], until take returns false.
-func eachLine[T any](d Dir, name string, begin, most int64, take func(T) bool) error {
-	lines, err := openLines[T](d, name, begin, most)
-	if err != nil {
-		return err
-	}
-	defer lines.close()
-	for {
-		v, err := lines.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !take(v) {
-			return nil
+		defer lines.close()
+		for err == nil {
+			if v, err = lines.next(); errors.Is(err, io.EOF) || !yield(v, err) {
+				return
+			}
 		}
 	}
 }
@@ -116,7 +95,7 @@ type lineReader[T any] struct {
 	number        int // of the latest record, counting from 1
 }
 
-// openLines opens a file for [lineReader.next]; see [linesFrom].
+// openLines opens a file of up to most bytes for [lineReader.next], from an offset at which a line must begin.
 func openLines[T any](d Dir, name string, begin, most int64) (*lineReader[T], error) {
 	file, err := Open(string(d), name)
 	if err != nil {
@@ -161,7 +140,7 @@ func (r *lineReader[T]) next() (v T, err error) {
 // collect reads all lines of a file of up to 1 GiB.
 func collect[T any](d Dir, name string) ([]T, error) {
 	var all []T
-	for v, err := range linesFrom[T](d, name, 0, maxRecords) {
+	for v, err := range readLines[T](d, name, maxRecords) {
 		if err != nil {
 			return all, err
 		}
