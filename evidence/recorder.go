@@ -268,13 +268,13 @@ func (r *Recorder) Text(name string, kept *bounded.Head) (io.WriteCloser, error)
 	if err != nil {
 		return nil, err
 	}
-	limited := file
+	limited := io.Writer(file)
 	if kept != nil {
 		kept.W = file
-		limited = limitedFile{kept, file}
+		limited = kept
 	}
 	out := secret.NewWriter(r.secrets, limited)
-	return redactedFile{out, func() {
+	return redactedFile{out, file, func() {
 		var marks secret.Marks
 		found := out.Found()
 		if kept != nil {
@@ -285,12 +285,6 @@ func (r *Recorder) Text(name string, kept *bounded.Head) (io.WriteCloser, error)
 	}}, nil
 }
 
-// limitedFile is a file behind a limit.
-type limitedFile struct {
-	io.Writer
-	io.Closer
-}
-
 // Tree creates a file of the trial for a tar archive, in which secrets are replaced by
 // asterisks.
 func (r *Recorder) Tree(name string) (io.WriteCloser, error) {
@@ -299,18 +293,19 @@ func (r *Recorder) Tree(name string) (io.WriteCloser, error) {
 		return nil, err
 	}
 	out := secret.NewTarWriter(r.secrets, file)
-	return redactedFile{out, func() { r.noteRedacted(name, out.Found(), out.Marks(), out.Files()) }}, nil
+	return redactedFile{out, file, func() { r.noteRedacted(name, out.Found(), out.Marks(), out.Files()) }}, nil
 }
 
-// redactedFile is a file of a trial whose writer removes secrets.
+// redactedFile is a file of a trial behind a writer that removes secrets.
 type redactedFile struct {
 	io.WriteCloser
+	file   io.Closer
 	closed func() // records what was redacted
 }
 
 // Close implements [io.Closer].
 func (f redactedFile) Close() error {
-	err := f.WriteCloser.Close()
+	err := errors.Join(f.WriteCloser.Close(), f.file.Close())
 	f.closed()
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -137,17 +138,10 @@ func holdsSecret(name string, secrets *secret.Set) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = file.Close() }()
-	out := secret.NewWriter(secrets, discard{})
+	out := secret.NewWriter(secrets, io.Discard)
 	if _, err := files.Copy(out, file); err != nil {
 		return false, err
 	}
 	err = out.Close()
 	return out.Found().Spans > 0, err
 }
-
-// discard is a writer that discards its input.
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-
-func (discard) Close() error { return nil }

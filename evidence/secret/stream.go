@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"errors"
 	"io"
 	"maps"
 	"math"
@@ -10,12 +9,12 @@ import (
 )
 
 // Writer redacts a stream with the same result as [Set.Bytes] for the whole, however it is
-// divided into writes. It buffers what may be the beginning of a secret. Close flushes the
-// buffer and closes the underlying writer. Once the underlying writer has failed, for example
-// because it is full, Write returns its error and searches no more.
+// divided into writes. It buffers what may be the beginning of a secret; Close flushes the
+// buffer. Once the underlying writer has failed, for example because it is full, Write returns
+// its error and searches no more.
 type Writer struct {
 	set *Set
-	out io.WriteCloser
+	out io.Writer
 
 	mu      sync.Mutex
 	secrets *secrets // the secrets that matcher looks for; guarded by mu
@@ -30,7 +29,7 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer that writes redacted bytes to out.
-func NewWriter(set *Set, out io.WriteCloser) *Writer {
+func NewWriter(set *Set, out io.Writer) *Writer {
 	return &Writer{set: set, out: out}
 }
 
@@ -68,15 +67,15 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close flushes the buffer and closes the underlying writer.
+// Close flushes the buffer. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.matcher == nil || w.failed != nil {
-		return w.out.Close()
+		return nil
 	}
 	w.matcher.end()
-	return errors.Join(w.flushLocked(w.at+len(w.held)), w.out.Close())
+	return w.flushLocked(w.at + len(w.held))
 }
 
 // flushLocked writes the held bytes up to an offset.
@@ -113,8 +112,3 @@ func (w *Writer) flushLocked(to int) error {
 func (w *Writer) coverLocked(done []byte, before int) {
 	cover(done[:max(0, min(before-w.at, len(done)))])
 }
-
-// unclosed is a writer whose Close does nothing.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }

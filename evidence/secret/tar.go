@@ -35,14 +35,14 @@ type TarWriter struct {
 	marks Marks
 }
 
-// NewTarWriter returns a TarWriter that writes to out. Close closes out.
-func NewTarWriter(set *Set, out io.WriteCloser) *TarWriter {
+// NewTarWriter returns a TarWriter that writes to out.
+func NewTarWriter(set *Set, out io.Writer) *TarWriter {
 	from, pipe := io.Pipe()
 	w := &TarWriter{set: set, in: bufio.NewWriterSize(pipe, 64<<10), pipe: pipe, done: make(chan error, 1), files: map[string]int{}}
 	go func() {
 		err := w.copy(from, out)
 		_ = from.CloseWithError(err) // always returns nil
-		w.done <- errors.Join(err, out.Close())
+		w.done <- err
 	}()
 	return w
 }
@@ -50,7 +50,7 @@ func NewTarWriter(set *Set, out io.WriteCloser) *TarWriter {
 // Write implements io.Writer.
 func (w *TarWriter) Write(p []byte) (int, error) { return w.in.Write(p) }
 
-// Close flushes the remaining bytes and closes the underlying writer.
+// Close flushes the remaining bytes. It does not close the underlying writer.
 func (w *TarWriter) Close() error {
 	_ = w.in.Flush() // if it fails, copy has failed too
 	_ = w.pipe.Close()
@@ -136,7 +136,7 @@ func fileName(name string) string { return name[:min(len(name), maxFileName)] }
 
 // content redacts file content. name is empty for bytes outside of files.
 func (w *TarWriter) content(name string, from io.Reader, to io.Writer) {
-	out := NewWriter(w.set, unclosed{to})
+	out := NewWriter(w.set, to)
 	_, _ = io.Copy(out, from) // unreadable content is dropped; to remembers its error
 	_ = out.Close()
 	found := out.Found()

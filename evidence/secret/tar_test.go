@@ -42,7 +42,7 @@ func tarOf(t interface{ Fatal(...any) }, names []string, contents ...string) []b
 
 // blanked is a tree that goes through a TarWriter in pieces of a size.
 func blanked(t interface{ Fatal(...any) }, s *Set, tarred []byte, piece int) ([]byte, *TarWriter) {
-	var out sink
+	var out bytes.Buffer
 	w := NewTarWriter(s, &out)
 	for rest := tarred; len(rest) > 0; {
 		n := min(piece, len(rest))

@@ -330,8 +330,6 @@ func (a toAgent) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (toAgent) Close() error { return nil }
-
 func (c *call) flush() {
 	if err := http.NewResponseController(c.w).Flush(); err != nil {
 		c.left = true

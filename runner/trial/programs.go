@@ -299,7 +299,7 @@ type programOutput struct {
 
 func newProgramOutput(most int64, secrets *secret.Set) *programOutput {
 	kept := &bounded.Head{Limit: most, Fail: errTooLarge}
-	return &programOutput{marked: secret.NewWriter(secrets, stayingOpen{kept}), kept: kept}
+	return &programOutput{marked: secret.NewWriter(secrets, kept), kept: kept}
 }
 
 // Write never fails, so that the program is not blocked.
