@@ -88,11 +88,6 @@ func (p Page) write(w io.Writer) error {
 	return err
 }
 
-// SinglePage yields a document's only page.
-func SinglePage(p Page) iter.Seq2[Page, error] {
-	return func(yield func(Page, error) bool) { yield(p, nil) }
-}
-
 //go:embed assets templates
 var files embed.FS
 

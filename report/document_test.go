@@ -12,10 +12,10 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-func write(t *testing.T, d Document, p Page) string {
+func write(t testing.TB, d Document, p Page) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := d.Write(&out, SinglePage(p)); err != nil {
+	if err := d.Write(&out, func(yield func(Page, error) bool) { yield(p, nil) }); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

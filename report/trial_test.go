@@ -132,9 +132,7 @@ func pageOf(t testing.TB, dir evidence.Dir, most Bounds) (Trial, string) {
 	t.Helper()
 	trial, err := ReadTrial(dir, most)
 	must(t, err)
-	var out bytes.Buffer
-	must(t, Document{Title: "t"}.Write(&out, SinglePage(OfTrial(trial, Links{InFile: true}))))
-	return trial, out.String()
+	return trial, write(t, Document{Title: "t"}, OfTrial(trial, Links{InFile: true}))
 }
 
 func TestTrialShows(t *testing.T) {

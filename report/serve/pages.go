@@ -48,13 +48,16 @@ func (p page) send(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
 	d := report.Document{Title: p.title, Served: true, Nav: append([]report.NavItem{runs}, p.nav...)}
-	_ = d.Write(w, func(yield func(report.Page, error) bool) { // an error means that the client disconnected or is too slow
-		for _, one := range p.pages {
-			if !yield(one, nil) {
-				return
-			}
+	_ = d.Write(w, p.all) // an error means that the client disconnected or is too slow
+}
+
+// all yields the document's pages.
+func (p page) all(yield func(report.Page, error) bool) {
+	for _, one := range p.pages {
+		if !yield(one, nil) {
+			return
 		}
-	})
+	}
 }
 
 // refresh is the number of seconds after which the page of something in progress is loaded again.

@@ -114,7 +114,7 @@ func TestAttackedTasksAreTold(t *testing.T) {
 	}
 	var listed strings.Builder
 	passed := view.ListedRun{Verdict: results.StatusPassed, Attacked: 1}
-	if err := (report.Document{Served: true}).Write(&listed, report.SinglePage(report.Runs(dir, 1, []view.ListedRun{passed}))); err != nil || !strings.Contains(listed.String(), "attack succeeded") {
+	if err := (report.Document{Served: true}).Write(&listed, page{pages: []report.Page{report.Runs(dir, 1, []view.ListedRun{passed})}}.all); err != nil || !strings.Contains(listed.String(), "attack succeeded") {
 		t.Errorf("a run that passed is not marked, %v", err)
 	}
 	if page := s.page("/"); !strings.Contains(page, "2 of 3") {
@@ -251,7 +251,7 @@ func FuzzRun(f *testing.F) {
 		if err != nil || len(runs) != 1 {
 			t.Fatalf("%d runs, %v", len(runs), err)
 		}
-		if err := (report.Document{Served: true}).Write(io.Discard, report.SinglePage(report.Runs(dir, 1, runs))); err != nil {
+		if err := (report.Document{Served: true}).Write(io.Discard, page{pages: []report.Page{report.Runs(dir, 1, runs)}}.all); err != nil {
 			t.Error(err)
 		}
 	})
