@@ -94,7 +94,7 @@ func (r listedRun) Value() string    { return url.PathEscape(r.ID) }
 func (r listedRun) Mark() Mark {
 	word := string(r.State)
 	switch {
-	case r.Live():
+	case r.State.Live():
 		return outcomeOf(view.AtWork)
 	case r.Problem != "":
 		return Mark{"broke", word, "fail"}

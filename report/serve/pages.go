@@ -97,7 +97,7 @@ func (s *Server) overviewPage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	links, p := report.ServedRun(run.ID), pageOf(run)
-	if run.Live() {
+	if run.State.Live() {
 		now := s.runs.progress(run)
 		p.again = refresh + 10*int(time.Since(began).Seconds()) // reading the evidence of a large run takes long
 		if run.Planned > 0 {
@@ -156,7 +156,7 @@ func (s *Server) trialPage(r *http.Request) (page, error) {
 // returns missing if there is no such trial or the run is not live.
 func (s *Server) trialAtWork(r *http.Request, missing error) (page, error) {
 	run, err := s.runs.find(r.PathValue("id"))
-	if err != nil || !run.Live() {
+	if err != nil || !run.State.Live() {
 		return page{}, missing
 	}
 	dir, err := s.runs.at(run.ID)

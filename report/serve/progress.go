@@ -104,7 +104,7 @@ func (t *tracker) describeLocked(x *runs, run view.ListedRun, now time.Time) vie
 		r.Trials = append(r.Trials, p)
 	}
 	switch last := t.run.Last(); {
-	case run.Live() && !run.Started.IsZero():
+	case run.State.Live() && !run.Started.IsZero():
 		r.ElapsedMS = max(0, now.Sub(run.Started).Milliseconds())
 	case !run.Ended.IsZero():
 		r.ElapsedMS = run.DurationMS

@@ -224,7 +224,7 @@ func (s stamps) same(other stamps) bool {
 // shown returns the view of a run from its current files; it is empty without a record.
 func (x *runs) shown(r view.ListedRun) (view.Run, error) {
 	if r.Planned == 0 {
-		return view.Run{ID: r.ID, AtWork: r.Live()}, nil
+		return view.Run{ID: r.ID, AtWork: r.State.Live()}, nil
 	}
 	dir, err := x.at(r.ID)
 	if err != nil {
@@ -245,7 +245,7 @@ func (x *runs) shown(r view.ListedRun) (view.Run, error) {
 		}
 		x.keep(r.ID, known)
 	}
-	known.run.Dir, known.run.AtWork = r.ID, r.Live()
+	known.run.Dir, known.run.AtWork = r.ID, r.State.Live()
 	return known.run, nil
 }
 

@@ -151,7 +151,7 @@ func (r Run) TasksLeft() string {
 }
 
 // TasksLeft is [Run.TasksLeft] of a run in a list.
-func (r ListedRun) TasksLeft() string { return tasksLeft(r.Tasks-r.EndedTasks, r.Live()) }
+func (r ListedRun) TasksLeft() string { return tasksLeft(r.Tasks-r.EndedTasks, r.State.Live()) }
 
 func tasksLeft(n int, atWork bool) string {
 	switch {

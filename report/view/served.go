@@ -19,6 +19,9 @@ const (
 	StateUnreadable  RunState = "unreadable"  // run.json or results.json is missing or invalid
 )
 
+// Live reports whether a process is working on the run.
+func (s RunState) Live() bool { return s == StateStarting || s == StateRunning }
+
 // ListedRun is a run in a list of runs.
 type ListedRun struct {
 	ID         string // name of the run's directory
@@ -43,9 +46,6 @@ type ListedRun struct {
 	PassRate   *float64 // mean over tasks of the share of trials that passed; nil without trials
 }
 
-// Live reports whether a process is working on the run.
-func (r ListedRun) Live() bool { return r.State == StateStarting || r.State == StateRunning }
-
 // RunProgress is the progress of a run.
 type RunProgress struct {
 	State     RunState
@@ -56,9 +56,6 @@ type RunProgress struct {
 	Left      *time.Duration  // estimated remaining time; nil until as many trials are done as run at once
 	Trials    []TrialProgress // trials that have started
 }
-
-// Live reports whether a process is working on the run.
-func (p RunProgress) Live() bool { return p.State == StateStarting || p.State == StateRunning }
 
 // TrialProgress is the progress of a trial.
 type TrialProgress struct {
