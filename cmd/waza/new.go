@@ -147,15 +147,6 @@ func writeNew(s *state, name string, content []byte) error {
 	return err
 }
 
-// insertEntry adds an entry to the eval file.
-func insertEntry(s *state, a *evalEdit, at strictyaml.Path, entry string) error {
-	content, err := scaffold.Insert(a.path, a.data, at, entry)
-	if err != nil {
-		return &exitError{exitUsage, err}
-	}
-	return saveEval(s, a, at, content)
-}
-
 // saveEval writes the eval file after an addition at a path.
 func saveEval(s *state, a *evalEdit, at strictyaml.Path, content []byte) error {
 	if err := files.Write(a.path, content); err != nil {
@@ -303,7 +294,12 @@ func newServer(s *state, c *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		if err := insertEntry(s, a, strictyaml.Path{"config", "mcp_servers"}, entry); err != nil {
+		at := strictyaml.Path{"config", "mcp_servers"}
+		edited, err := scaffold.Insert(a.path, a.data, at, entry)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		if err := saveEval(s, a, at, edited); err != nil {
 			return err
 		}
 	}
