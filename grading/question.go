@@ -129,7 +129,7 @@ func (s *subject) showConversation() (string, error) {
 	if s.transcriptGap != nil {
 		return "", s.transcriptGap
 	}
-	if spans := s.trial.Redacted[evidence.TranscriptFile].Marks.Spans("", false); len(spans) > 0 {
+	if spans := s.trial.Redacted[evidence.TranscriptFile].Marks.Spans(""); len(spans) > 0 {
 		return "", removed(errSpoilt, secret.Names(spans), "the transcript")
 	}
 	events, _ := s.transcript()

@@ -33,9 +33,9 @@ func removedAt(spans []secret.Span, text, what string) error {
 // outputRemoved returns an error if a secret was removed from the final output or, with all, from the output of any turn.
 func outputRemoved(t evidence.Trial, all bool) error {
 	marks, text := t.Redacted[evidence.TrialFile].Marks, t.FinalOutput
-	spans := marks.Spans(evidence.TextFinalOutput, false)
+	spans := marks.Spans(evidence.TextFinalOutput)
 	if all {
-		spans, text = append(spans, marks.Spans(evidence.TextEarlierOutput, false)...), t.EarlierOutput+text
+		spans, text = append(spans, marks.Spans(evidence.TextEarlierOutput)...), t.EarlierOutput+text
 	}
 	return removedAt(spans, text, "the output")
 }

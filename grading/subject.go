@@ -131,7 +131,7 @@ func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 		}
 		return nil, false
 	}
-	transcript, err := s.dir.MarkedTranscript(s.trial.Redacted[evidence.TranscriptFile].Marks.Spans("", false))
+	transcript, err := s.dir.MarkedTranscript(s.trial.Redacted[evidence.TranscriptFile].Marks.Spans(""))
 	if err != nil {
 		s.transcriptGap = fmt.Errorf("%w: %s", errSpoilt, s.explain(err))
 	}

@@ -44,7 +44,7 @@ func (w workspace) read(r *report, t evidence.Trial, name string) checkedText {
 	r.check("path", !p.unread, "Expected to read %s; %s.", p.what, why)
 	if !p.unread {
 		p.text = string(file.content)
-		p.removed = removedAt(t.Redacted[evidence.WorkspaceFile].Marks.Spans(clean, false), p.text, quote(name))
+		p.removed = removedAt(t.Redacted[evidence.WorkspaceFile].Marks.Spans(clean), p.text, quote(name))
 	}
 	return p
 }

@@ -29,10 +29,10 @@ func (m *Marks) Add(in string, name bool, spans ...Span) {
 	}
 }
 
-// Spans returns the spans of a text, or of its name, and the mark that stands for those that are not listed.
-func (m Marks) Spans(in string, name bool) (spans []Span) {
+// Spans returns the spans of a text, and the mark that stands for those that are not listed.
+func (m Marks) Spans(in string) (spans []Span) {
 	for _, one := range m {
-		if one.isRest() || one.In == in && one.Name == name {
+		if one.isRest() || one.In == in && !one.Name {
 			spans = append(spans, one.Span)
 		}
 	}

@@ -288,7 +288,7 @@ func stdoutOf(t *plan.Trial, rec *evidence.Recorder) (final finalOutput, overlon
 		return final, false, err
 	}
 	final.text, err = readHead(file)
-	final.spans = secret.First(rec.Redacted()[evidence.StdoutFile].Marks.Spans("", false), int64(len(final.text)))
+	final.spans = secret.First(rec.Redacted()[evidence.StdoutFile].Marks.Spans(""), int64(len(final.text)))
 	closed := file.Close()
 	if errors.Is(err, errTooLarge) {
 		return final, true, closed

@@ -168,7 +168,7 @@ func (c *collector) collectOutput(name string) {
 		c.found.final.text, err = readHead(in)
 		return err
 	})
-	c.found.final.spans = secret.Kept(c.found.final.text, c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(name, false))
+	c.found.final.spans = secret.Kept(c.found.final.text, c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(name))
 	switch {
 	case errors.Is(err, errTooLarge):
 		c.lose(evidence.GapFinalOutput, overlong, nil)
@@ -376,9 +376,9 @@ var outputFiles = map[string]string{"stdout": evidence.StdoutFile, "stderr": evi
 // marksIn returns the spans in which secrets were replaced in the source of a transcript.
 func (c *collector) marksIn(from string) []secret.Span {
 	if name, isOutput := outputFiles[from]; isOutput {
-		return c.rec.Redacted()[name].Marks.Spans("", false)
+		return c.rec.Redacted()[name].Marks.Spans("")
 	}
-	return c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(path.Clean(from), false)
+	return c.rec.Redacted()[evidence.WorkspaceFile].Marks.Spans(path.Clean(from))
 }
 
 // readSource calls read with the agent's own transcript: stdout, stderr or a file of the

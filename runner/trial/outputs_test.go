@@ -100,7 +100,7 @@ func TestSecretInAnOutputFile(t *testing.T) {
 	c.collectOutput("out")
 	record := evidence.Trial{FinalOutput: c.found.final.text}
 	marks, _ := cleanOutputs(&record, secrets, c.found.final.spans)
-	if spans := marks.Spans(evidence.TextFinalOutput, false); len(spans) != 1 || spans[0].At != 6 || spans[0].Bytes != 16 || len(spans[0].Secrets) != 1 {
+	if spans := marks.Spans(evidence.TextFinalOutput); len(spans) != 1 || spans[0].At != 6 || spans[0].Bytes != 16 || len(spans[0].Secrets) != 1 {
 		t.Errorf("%+v", spans)
 	}
 	if record.FinalOutput != "It is ****************." || len(c.found.losses) > 0 {
