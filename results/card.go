@@ -139,7 +139,7 @@ func (s *ServerCard) listed(catalog Listed, findings *Findings) {
 func (c *cards) all() (all []ServerCard) {
 	for _, name := range c.order {
 		card := *c.byName[name]
-		elapsed := sorted(c.tools[name].elapsed())
+		elapsed := slices.Sorted(slices.Values(c.tools[name].elapsed()))
 		card.TimedCalls, card.MedianDurationMS, card.P95DurationMS = len(elapsed), median(elapsed), p95(elapsed)
 		card.ErrorRate = rate(card.with(evidence.Outcome.Failed), card.Calls-card.with(evidence.Outcome.GivenUp))
 		card.RecoveryRate = rate(card.Recovered, card.Incidents)
@@ -286,5 +286,3 @@ func histogram(sorted []time.Duration) (buckets []LatencyBucket) {
 	}
 	return append(buckets, LatencyBucket{Calls: len(left)})
 }
-
-func sorted(times []time.Duration) []time.Duration { return slices.Sorted(slices.Values(times)) }

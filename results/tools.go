@@ -101,7 +101,7 @@ func (t *tools) cards() (all []ToolCard, more int) {
 	var others []ToolCard
 	for _, name := range t.names {
 		card := t.byName[name].ToolCard
-		card.MedianDurationMS = median(sorted(t.byName[name].elapsed))
+		card.MedianDurationMS = median(slices.Sorted(slices.Values(t.byName[name].elapsed)))
 		if card.Listed > 0 {
 			all = append(all, card)
 		} else {
