@@ -3,7 +3,6 @@ package images
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -220,13 +219,11 @@ func optionalPeers(meta map[string]map[string]any) map[string]map[string]bool {
 	return kept
 }
 
-var errNPMPath = errors.New("is not a path in node_modules")
-
 // checkNPM returns an error if npm cannot have written packages.
 func checkNPM(packages map[string]NPMPackage) error {
 	for at, p := range packages {
 		if !lockGrammar().npmPath.MatchString(at) || slices.Contains(strings.Split(at, "/"), "..") {
-			return fmt.Errorf("%q %w", at, errNPMPath)
+			return fmt.Errorf("%q is not a path in node_modules", at)
 		}
 		if !lockGrammar().version.MatchString(p.Version) {
 			return fmt.Errorf("%q has no version", at)
