@@ -127,7 +127,7 @@ func (e *Eval) checkBuild(doc *strictyaml.Document, at strictyaml.Path, who stri
 	if b == nil || e.Local || strings.Contains(b.Context+b.Dockerfile, "${") || b.Dockerfile != "" && !filepath.IsLocal(b.Dockerfile) {
 		return // there is no build, it depends on variables, or it was reported
 	}
-	if _, err := images.FindRecipe(e.BuildDir(*b), *b); err != nil {
+	if _, _, err := images.FindRecipe(e.BuildDir(*b), *b); err != nil {
 		doc.Problemf(at, "%s: build: %v", who, err)
 	}
 }

@@ -82,17 +82,11 @@ func (r Recipe) files() []string {
 // workspace. For Go it may also be a package of the module.
 const Main = "MAIN"
 
-// FindRecipe returns how to build an image from a directory, as configured by b. If b.Dockerfile is empty, it
-// is Dockerfile if that exists, and otherwise the recipe for the language of the manifest in the directory.
-// It returns an error for a project whose packages would not come from where its manifests say. Errors are
-// single sentences.
-func FindRecipe(dir string, b mcpconfig.Build) (Recipe, error) {
-	recipe, _, err := findRecipe(dir, b)
-	return recipe, err
-}
-
-// findRecipe is like FindRecipe, and also returns the path of the server's project in dir.
-func findRecipe(dir string, b mcpconfig.Build) (by Recipe, main string, err error) {
+// FindRecipe returns how to build an image from a directory, as configured by b, and the path of the server's
+// project in it. If b.Dockerfile is empty, it is Dockerfile if that exists, and otherwise the recipe for the
+// language of the manifest in the directory. It returns an error for a project whose packages would not come
+// from where its manifests say. Errors are single sentences.
+func FindRecipe(dir string, b mcpconfig.Build) (by Recipe, main string, err error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -215,7 +209,7 @@ func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string, outpu
 	if slices.ContainsFunc(strings.Split(filepath.ToSlash(s.dir), "/"), isGit) {
 		return nil, fmt.Errorf("%s is in a .git, which never enters a build; build from another directory", dir)
 	}
-	if s.recipe, s.main, err = findRecipe(dir, b); err != nil {
+	if s.recipe, s.main, err = FindRecipe(dir, b); err != nil {
 		return nil, err
 	}
 	switch s.recipe {

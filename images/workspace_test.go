@@ -76,7 +76,7 @@ func TestFindRecipe_Workspace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := project(t, tc.files)
 			t.Chdir(root)
-			_, err := images.FindRecipe(tc.at, mcpconfig.Build{Context: tc.at})
+			_, _, err := images.FindRecipe(tc.at, mcpconfig.Build{Context: tc.at})
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Fatalf("got %v, want %q", err, tc.want)
 			}
@@ -86,7 +86,7 @@ func TestFindRecipe_Workspace(t *testing.T) {
 			_, said, _ := strings.Cut(err.Error(), "{context: ")
 			context, said, _ := strings.Cut(said, ", args: {MAIN: ")
 			build := mcpconfig.Build{Context: context, Args: map[string]string{images.Main: strings.TrimSuffix(said, "}}")}}
-			if _, err := images.FindRecipe(context, build); err != nil {
+			if _, _, err := images.FindRecipe(context, build); err != nil {
 				t.Errorf("%+v, which was said: %v", build, err)
 			}
 		})
@@ -97,14 +97,14 @@ func TestFindRecipe_Workspace(t *testing.T) {
 func TestFindRecipe_Main(t *testing.T) {
 	dir := project(t, map[string]string{"package.json": "{}", "Dockerfile": "FROM x", "a/package.json": "{}", "b/c.js": "", "go/go.mod": "", "go/cmd/x/x.go": ""})
 	for main, want := range map[string]images.Recipe{"": images.ByDockerfile, "./a": images.ByNode, "b": images.ByDockerfile, "../x": images.ByDockerfile, "/etc": images.ByDockerfile, "./go": images.ByGo} {
-		if got, err := images.FindRecipe(dir, mcpconfig.Build{Args: map[string]string{images.Main: main}}); got != want || err != nil {
+		if got, _, err := images.FindRecipe(dir, mcpconfig.Build{Args: map[string]string{images.Main: main}}); got != want || err != nil {
 			t.Errorf("%s: %s, %v", main, got, err)
 		}
 	}
-	if got, err := images.FindRecipe(filepath.Join(dir, "go"), mcpconfig.Build{Args: map[string]string{images.Main: "./cmd/x"}}); got != images.ByGo || err != nil {
+	if got, _, err := images.FindRecipe(filepath.Join(dir, "go"), mcpconfig.Build{Args: map[string]string{images.Main: "./cmd/x"}}); got != images.ByGo || err != nil {
 		t.Error(got, err)
 	}
-	if _, err := images.FindRecipe(filepath.Join(dir, "a"), mcpconfig.Build{Args: map[string]string{images.Main: "../b"}}); err == nil || !strings.Contains(err.Error(), `MAIN names "../b"`) {
+	if _, _, err := images.FindRecipe(filepath.Join(dir, "a"), mcpconfig.Build{Args: map[string]string{images.Main: "../b"}}); err == nil || !strings.Contains(err.Error(), `MAIN names "../b"`) {
 		t.Error(err)
 	}
 }
@@ -167,7 +167,7 @@ func FuzzFindRecipe_Workspace(f *testing.F) {
 			"n/package.json": plain(inner), "g/go.mod": plain(work), "p/requirements.txt": plain(requirements), "p/pyproject.toml": plain(uv),
 		})
 		for _, at := range []string{"n", "g", "p"} {
-			recipe, err := images.FindRecipe(filepath.Join(dir, at), mcpconfig.Build{})
+			recipe, _, err := images.FindRecipe(filepath.Join(dir, at), mcpconfig.Build{})
 			if err != nil {
 				continue
 			}
