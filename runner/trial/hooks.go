@@ -15,7 +15,6 @@ import (
 	"github.com/waza-isolate/waza/evidence/secret"
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -23,75 +22,55 @@ import (
 // hookTimeout bounds one hook.
 const hookTimeout = 5 * time.Minute
 
-// hooks runs the hooks of a trial.
-type hooks struct {
-	plan      *plan.Trial
-	sandbox   sandbox.Sandbox
-	rec       *evidence.Recorder
-	secrets   *secret.Set
-	start     string            // the directory in which hooks on the host start
-	addresses map[string]string // addresses of servers for the agent, by name
-}
-
-// hooksOf returns the hooks of a trial, which reach servers at endpoints.
-func hooksOf(s *stage, e *endpoints) hooks {
-	return hooks{s.plan, s.sandbox, s.log.Recorder, s.o.Secrets, s.o.Start, e.addresses}
-}
-
-// runHooks runs the hooks before the agent of a stage. They have endpoints and an observer of their
-// own, so that their calls do not count as the agent's. Their sessions end with them, and they
-// cannot reach models.
-func runHooks(ctx context.Context, s *stage, down *teardown) error {
+// runHooksBefore runs the hooks before the agent of a stage. They have endpoints and an observer of
+// their own, so that their calls do not count as the agent's. Their sessions end with them, and they
+// cannot reach models. It fails if a hook with error_on_fail fails.
+func runHooksBefore(ctx context.Context, s *stage, down *teardown) error {
 	if len(s.plan.Hooks.Before) == 0 {
 		return nil
 	}
 	own := *s
 	own.log = s.log.ofHooks()
 	own.servers = s.servers.forHooks(own.log)
-	e, err := openEndpoints(ctx, &own, own.log, nil, s.plan.Agent.Egress)
-	if err != nil {
+	var err error
+	if own.endpoints, err = openEndpoints(ctx, &own, own.log, nil, s.plan.Agent.Egress); err != nil {
 		return err
 	}
-	down.add(part{stop: e.close})
-	return errors.Join(hooksOf(s, e).before(ctx), e.close(ctx))
-}
-
-// before runs the hooks before the agent. It fails if a hook with error_on_fail fails.
-func (h hooks) before(ctx context.Context) error {
-	for _, hook := range h.plan.Hooks.Before {
-		failed, err := h.run(ctx, hook)
+	down.add(part{stop: own.endpoints.close})
+	for _, hook := range s.plan.Hooks.Before {
+		failed, err := runHook(ctx, &own, hook)
+		if err == nil && failed != "" && hook.ErrorOnFail {
+			err = fmt.Errorf("hook %q %s", hook.Command, failed)
+		}
 		if err != nil {
-			return err
-		}
-		if failed != "" && hook.ErrorOnFail {
-			return fmt.Errorf("hook %q %s", hook.Command, failed)
+			return errors.Join(err, own.endpoints.close(ctx))
 		}
 	}
-	return nil
+	return own.endpoints.close(ctx)
 }
 
-// after runs the hooks after the agent. They cannot fail the trial; the error is that of ctx.
-func (h hooks) after(ctx context.Context) error {
-	for _, hook := range h.plan.Hooks.After {
-		if _, err := h.run(ctx, hook); err != nil {
+// runHooksAfter runs the hooks after the agent. They cannot fail the trial; the error is that of ctx.
+func runHooksAfter(ctx context.Context, s *stage) error {
+	for _, hook := range s.plan.Hooks.After {
+		if _, err := runHook(ctx, s, hook); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// run runs one hook, on the host or in the agent's container, and records its failure. The
+// runHook runs one hook, on the host or in the agent's container, and records its failure. The
 // error is that of ctx.
-func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err error) {
+func runHook(ctx context.Context, s *stage, hook eval.Hook) (failed string, err error) {
 	where, on := sandbox.Agent, ""
 	if hook.Host {
 		where, on = "host", " on the host"
-		failed, err = HookOnHost(ctx, hook, h.start, h.secrets)
+		failed, err = HookOnHost(ctx, hook, s.o.Start, s.o.Secrets)
 	} else {
-		failed, err = h.inContainer(ctx, hook)
+		failed, err = hookInContainer(ctx, s, hook)
 	}
 	if failed != "" {
-		h.rec.Event(evidence.Event{Kind: "hook", Where: where, Message: fmt.Sprintf("hook %q%s %s", hook.Command, on, failed)})
+		s.log.Recorder.Event(evidence.Event{Kind: "hook", Where: where, Message: fmt.Sprintf("hook %q%s %s", hook.Command, on, failed)})
 	}
 	return failed, err
 }
@@ -119,17 +98,17 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *secr
 	return unacceptedExit(hook, code, stderr.end().Text), nil
 }
 
-// inContainer runs one hook with the shell of the agent's container.
-func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, err error) {
-	container := h.sandbox.Layout(sandbox.Agent)
-	started, err := h.sandbox.Start(ctx, sandbox.Agent, process.Spec{
+// hookInContainer runs one hook with the shell of the agent's container.
+func hookInContainer(ctx context.Context, s *stage, hook eval.Hook) (failed string, err error) {
+	container := s.sandbox.Layout(sandbox.Agent)
+	started, err := s.sandbox.Start(ctx, sandbox.Agent, process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: container.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
-		Env: h.plan.Environment(container, h.addresses),
+		Env: s.plan.Environment(container, s.endpoints.addresses),
 	})
 	if err != nil {
 		return "cannot be started: " + err.Error(), nil
 	}
-	program := communicate(started, nil, maxProgramOutput, h.secrets)
+	program := communicate(started, nil, maxProgramOutput, s.o.Secrets)
 	inTime := program.within(ctx, hookTimeout)
 	switch {
 	case ctx.Err() != nil:

@@ -149,7 +149,7 @@ func (all *everything) inSandbox(ctx context.Context, log observer, down *teardo
 		return s, err
 	}
 	if all.ran.ending.ended { // graders do not see the effects of these hooks
-		if err := hooksOf(s, s.endpoints).after(ctx); err != nil {
+		if err := runHooksAfter(ctx, s); err != nil {
 			return s, err
 		}
 	}
@@ -186,7 +186,7 @@ func start(ctx context.Context, t *plan.Trial, o Options, log observer, down *te
 	if err := fillWorkspace(ctx, s.sandbox, t, log.Recorder); err != nil {
 		return s, err
 	}
-	if err := runHooks(ctx, s, down); err != nil {
+	if err := runHooksBefore(ctx, s, down); err != nil {
 		return s, err
 	}
 	models, err := openGateway(t, log)
