@@ -32,11 +32,6 @@ type Narration struct {
 	Tools map[string][]string `json:"tools,omitempty"`
 }
 
-// Agrees reports whether the transcript contradicts no call and omits none.
-func (n Narration) Agrees() bool {
-	return len(n.Unbacked)+len(n.Unreported)+len(n.Differs)+len(n.Ambiguous) == 0
-}
-
 // Tokens is token usage as reported by the agent and as seen by the gateway.
 type Tokens struct {
 	Reported dialect.Usage  `json:"reported"`
