@@ -81,7 +81,7 @@ func (r *Row) note(text string, call ...int) {
 	}
 }
 
-// part adds a text; folded adds a collapsed one. How much of it is shown is decided when all rows are known.
+// part adds a text. How much of it is shown is decided when all rows are known.
 func (r *Row) part(name, where, raw string, show func(*budget, string) Text) {
 	r.later(name, where, func() string { return raw }, show)
 }
@@ -89,11 +89,6 @@ func (r *Row) part(name, where, raw string, show func(*budget, string) Text) {
 // later adds a text that is read when it is shown.
 func (r *Row) later(name, where string, raw func() string, show func(*budget, string) Text) {
 	r.Parts = append(r.Parts, Part{Name: name, Where: where, raw: raw, show: show})
-}
-
-func (r *Row) folded(name, where, raw string, show func(*budget, string) Text) {
-	r.part(name, where, raw, show)
-	r.Parts[len(r.Parts)-1].Folded = true
 }
 
 // Maximum lengths of single-line texts, in columns.

@@ -197,7 +197,8 @@ func (r *reading) callTexts(row *Row, call *evidence.Call) {
 		row.Parts[len(row.Parts)-1].Folded = true
 	}
 	if frames := r.frames.texts[call.Seq]; len(frames) > 0 {
-		row.folded(partFrames, evidence.FramesDir, strings.Join(frames, "\n\n"), (*budget).show)
+		row.part(partFrames, evidence.FramesDir, strings.Join(frames, "\n\n"), (*budget).show)
+		row.Parts[len(row.Parts)-1].Folded = true
 	}
 }
 
