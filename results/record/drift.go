@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,49 +15,30 @@ import (
 // Drift returns a sentence for each difference between an old and a new cassette, in the order of sides:
 // first for the sides of all tasks, and then by task.
 func Drift(from, to *cassette.Cassette) (all []string) {
-	tasks := maps.Clone(from.Tasks)
-	if tasks == nil {
-		tasks = map[string]*cassette.Cassette{}
-	}
+	tasks := map[string]*cassette.Cassette{}
+	maps.Copy(tasks, from.Tasks)
 	maps.Copy(tasks, to.Tasks)
 	all = driftOf("", from, to)
 	none := &cassette.Cassette{}
 	for _, task := range slices.Sorted(maps.Keys(tasks)) {
-		before, after := none, none
-		if from.Tasks[task] != nil {
-			before = from.Tasks[task]
-		}
-		if to.Tasks[task] != nil {
-			after = to.Tasks[task]
-		}
-		all = append(all, driftOf("task "+task+": ", before, after)...)
+		all = append(all, driftOf("task "+task+": ", cmp.Or(from.Tasks[task], none), cmp.Or(to.Tasks[task], none))...)
 	}
 	return all
 }
 
 func driftOf(where string, from, to *cassette.Cassette) (all []string) {
+	none := &cassette.Side{}
 	for _, kind := range cassette.Kinds() {
-		names := map[string]bool{}
-		for _, c := range []*cassette.Cassette{from, to} {
-			for name := range c.Sides[kind] {
-				names[name] = true
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			before, after := sideOf(from, kind, name), sideOf(to, kind, name)
-			for _, line := range driftOfSide(before, after) {
+		sides := map[string]*cassette.Side{}
+		maps.Copy(sides, from.Sides[kind])
+		maps.Copy(sides, to.Sides[kind])
+		for _, name := range slices.Sorted(maps.Keys(sides)) {
+			for _, line := range driftOfSide(cmp.Or(from.Sides[kind][name], none), cmp.Or(to.Sides[kind][name], none)) {
 				all = append(all, fmt.Sprintf("%s%s %s: %s", where, kind, name, line))
 			}
 		}
 	}
 	return all
-}
-
-func sideOf(c *cassette.Cassette, kind cassette.Kind, name string) *cassette.Side {
-	if side := c.Sides[kind][name]; side != nil {
-		return side
-	}
-	return &cassette.Side{}
 }
 
 // driftOfSide compares entries for the same requests in their order, since a repeated request may get another
