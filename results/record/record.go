@@ -24,15 +24,7 @@ import (
 // error if a request or an answer cannot be played.
 type recorder func(dir evidence.Dir, t evidence.Trial) (sides map[string]*cassette.Side, left []string, err error)
 
-// kinds holds the recorder of each kind of side, and a function that makes the sides of trials more alike.
-var kinds = map[cassette.Kind]struct {
-	record recorder
-	agree  func(tasks)
-}{
-	cassette.Servers: {servers, agree},
-	cassette.Judges:  {judges, nil},
-	cassette.Models:  {models, nil},
-}
+var recorders = map[cassette.Kind]recorder{cassette.Servers: servers, cassette.Judges: judges, cassette.Models: models}
 
 func models(dir evidence.Dir, _ evidence.Trial) (map[string]*cassette.Side, []string, error) {
 	return recorded.Record(dir.ModelCalls())
@@ -56,8 +48,8 @@ func Trials(dirs []evidence.Dir) (c *cassette.Cassette, left []string, err error
 			left = append(left, fmt.Sprintf("%s ended as %s", name, t.Class))
 			continue
 		}
-		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-			sides, without, err := kinds[kind].record(dir, t)
+		for _, kind := range slices.Sorted(maps.Keys(recorders)) {
+			sides, without, err := recorders[kind](dir, t)
 			for _, line := range without {
 				left = append(left, name+": "+line)
 			}
@@ -85,7 +77,7 @@ func Trials(dirs []evidence.Dir) (c *cassette.Cassette, left []string, err error
 	c = &cassette.Cassette{}
 	for kind, sides := range all {
 		for name, of := range sides {
-			if agree := kinds[kind].agree; agree != nil {
+			if kind == cassette.Servers {
 				agree(of)
 			}
 			of.addTo(c, kind, name)
