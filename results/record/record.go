@@ -30,6 +30,22 @@ func models(dir evidence.Dir, _ evidence.Trial) (map[string]*cassette.Side, []st
 	return recorded.Record(dir.ModelCalls())
 }
 
+// stepsOf returns the steps of a trial, those of its checkpoints first.
+func stepsOf(dir evidence.Dir, t evidence.Trial) (all []evidence.Step, err error) {
+	var dirs []evidence.Dir
+	for _, c := range t.Checkpoints {
+		dirs = append(dirs, dir.Checkpoint(c.AfterTurn))
+	}
+	for _, at := range append(dirs, dir) {
+		steps, err := at.Steps()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, steps...)
+	}
+	return all, nil
+}
+
 // ErrNothing is the error for trials with nothing to record.
 var ErrNothing = errors.New("no trial of the run shows anything to record")
 

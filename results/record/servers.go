@@ -24,28 +24,28 @@ import (
 
 // servers records the servers of a trial, in the form in which package mock plays them.
 func servers(dir evidence.Dir, t evidence.Trial) (map[string]*cassette.Side, []string, error) {
-	r := &serverRecorder{servers: map[string]*recordedServer{}}
+	all := map[string]*recordedServer{}
 	for _, s := range t.Servers {
 		if !s.Mocked { // the answers of mocks are in the eval
-			r.servers[s.Name] = &recordedServer{name: s.Name, open: map[string][]*request{}}
+			all[s.Name] = &recordedServer{name: s.Name, open: map[string][]*request{}}
 		}
 	}
 	for f, err := range dir.Frames() {
 		if err != nil {
 			return nil, nil, err
 		}
-		if s := r.servers[f.Server]; s != nil && f.Side != evidence.SideAgent {
+		if s := all[f.Server]; s != nil && f.Side != evidence.SideAgent {
 			s.frame(f)
 		}
 	}
-	if err := r.files(dir, t); err != nil {
+	if err := readFiles(dir, t, all); err != nil {
 		return nil, nil, err
 	}
 	sides := map[string]*cassette.Side{}
 	var left []string
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(r.servers)) {
-		s := r.servers[name]
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := all[name]
 		side := s.side()
 		left, errs = append(left, s.left()...), append(errs, s.wrong...)
 		if len(side.Entries) > 0 {
@@ -53,11 +53,6 @@ func servers(dir evidence.Dir, t evidence.Trial) (map[string]*cassette.Side, []s
 		}
 	}
 	return sides, left, errors.Join(errs...)
-}
-
-// serverRecorder records the servers of a trial.
-type serverRecorder struct {
-	servers map[string]*recordedServer
 }
 
 // recordedServer is the record of a server.
@@ -330,32 +325,26 @@ func (s *recordedServer) left() (all []string) {
 	return all
 }
 
-// files records what graders read of servers' files, at checkpoints and at the end.
-func (r *serverRecorder) files(dir evidence.Dir, t evidence.Trial) error {
-	dirs := []evidence.Dir{}
-	for _, c := range t.Checkpoints {
-		dirs = append(dirs, dir.Checkpoint(c.AfterTurn))
+// readFiles records what graders read of servers' files.
+func readFiles(dir evidence.Dir, t evidence.Trial, servers map[string]*recordedServer) error {
+	steps, err := stepsOf(dir, t)
+	if err != nil {
+		return err
 	}
-	for _, at := range append(dirs, dir) {
-		steps, err := at.Steps()
-		if err != nil {
-			return err
+	for _, step := range steps {
+		var ask evidence.FileAsk
+		if step.Kind != evidence.StepFiles || jsontext.Unmarshal(step.Ask, &ask) != nil || servers[ask.Server] == nil {
+			continue
 		}
-		for _, step := range steps {
-			var ask evidence.FileAsk
-			if step.Kind != evidence.StepFiles || jsontext.Unmarshal(step.Ask, &ask) != nil || r.servers[ask.Server] == nil {
-				continue
-			}
-			s, value := r.servers[ask.Server], compact(`{"result":`, step.Answer)
-			if step.Error != "" || value == nil {
-				s.unlooked = append(s.unlooked, path.Clean(ask.Path))
-				continue
-			}
-			s.files = append(s.files, cassette.Entry{
-				Kind: match.Matchers{"file": literal(ask.Path)}, Match: match.Matchers{"content": json.RawMessage(strconv.FormatBool(ask.Content))},
-				Times: 1, Answer: &cassette.Answer{Value: value},
-			})
+		s, value := servers[ask.Server], compact(`{"result":`, step.Answer)
+		if step.Error != "" || value == nil {
+			s.unlooked = append(s.unlooked, path.Clean(ask.Path))
+			continue
 		}
+		s.files = append(s.files, cassette.Entry{
+			Kind: match.Matchers{"file": literal(ask.Path)}, Match: match.Matchers{"content": json.RawMessage(strconv.FormatBool(ask.Content))},
+			Times: 1, Answer: &cassette.Answer{Value: value},
+		})
 	}
 	return nil
 }
