@@ -174,9 +174,8 @@ type row struct{ names, cells []string }
 const maxRows = 100
 
 // rowsOf returns the lines of a text with their cells. The text may be a table, with names in the first line
-// and cells separated by
-// , tabs, several spaces, semicolons or commas; a list of names and values; or plain text, where each line is
-// one cell without a name.
+// and cells separated by vertical bars, tabs, several spaces, semicolons or commas; a list of names and
+// values; or plain text, where each line is one cell without a name.
 func rowsOf(said string) (rows []row) {
 	var lines []string
 	for line := range strings.Lines(said) {
@@ -188,8 +187,11 @@ func rowsOf(said string) (rows []row) {
 		}
 	}
 	for _, divider := range []string{"|", "\t", "  ", ";", ","} {
-		names := cellsOf(firstOf(lines), divider)
-		if len(lines) < 2 || len(names) < 2 {
+		if len(lines) < 2 {
+			break
+		}
+		names := cellsOf(lines[0], divider)
+		if len(names) < 2 {
 			continue
 		}
 		var table []row
@@ -212,13 +214,6 @@ func rowsOf(said string) (rows []row) {
 		rows = append(rows, row{nil, []string{line}})
 	}
 	return rows
-}
-
-func firstOf(lines []string) string {
-	if len(lines) == 0 {
-		return ""
-	}
-	return lines[0]
 }
 
 // cellsOf returns the cells of a line.
