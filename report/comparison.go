@@ -164,11 +164,6 @@ type comparedCell struct {
 	TestID string // for links
 }
 
-// Trial returns the address of the page of a trial of the task.
-func (c comparedCell) Trial(task string, number int) template.URL {
-	return c.Links.To(TrialPath(task, number))
-}
-
 func comparedTasks(c results.Comparison, runs []comparedRun) (rows []comparedTask) {
 	changes := map[taskOfRun]results.Change{}
 	for _, d := range c.Differences {

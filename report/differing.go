@@ -75,7 +75,7 @@ func (c *comparison) unfold(read TrialOf) (left int) {
 		var trials []trialParts
 		for i, run := range c.Runs {
 			if one := tasks[i][row.ID].Example(); one != nil {
-				t := trialParts{side: side{Run: run.Number(), Number: one.RunNumber, To: run.Links.To(TrialPath(row.ID, one.RunNumber)), Mark: outcomeOf(one.Outcome)}}
+				t := trialParts{side: side{Run: run.Number(), Number: one.RunNumber, To: run.Links.Trial(row.ID, one.RunNumber), Mark: outcomeOf(one.Outcome)}}
 				t.read(read, i, row.ID, one.Noted())
 				trials = append(trials, t)
 			}

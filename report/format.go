@@ -175,6 +175,9 @@ func (l Links) To(path string, anchor ...string) template.URL {
 	return template.URL(l.Base + "/" + escaped(path) + fragment)
 }
 
+// Trial returns the address of a trial's page.
+func (l Links) Trial(task string, number int) template.URL { return l.To(TrialPath(task, number)) }
+
 // escaped escapes a path for a URL, including dot segments that would lead upwards.
 func escaped(path string) string {
 	parts := strings.Split(path, "/")

@@ -77,11 +77,6 @@ type place struct {
 	path  string
 }
 
-// Trial returns the address of a trial's page.
-func (p place) Trial(task string, number int) template.URL {
-	return p.Links.To(TrialPath(task, number))
-}
-
 // Anchor returns the id of an element of the page.
 func (p place) Anchor(anchor string) string { return p.Links.ID(p.path, anchor) }
 

@@ -164,11 +164,6 @@ func (p progressPage) some(ended bool, most int) []view.TrialProgress {
 	return all[:min(len(all), most)]
 }
 
-// Trial returns the address of a trial's page.
-func (p progressPage) Trial(task string, number int) template.URL {
-	return p.Links.To(TrialPath(task, number))
-}
-
 // File is a file of a trial on a server.
 type File struct {
 	To    template.URL

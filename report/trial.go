@@ -176,16 +176,8 @@ func (p trialPage) Call(seq int) template.URL { return p.Step(callAnchor(seq)) }
 
 const anchorSteps = "steps"
 
-// Overview and Sibling return the addresses of related pages.
+// Overview returns the address of the run's page.
 func (p trialPage) Overview() template.URL { return p.Links.To(PathOverview) }
-func (p trialPage) Sibling(number int) template.URL {
-	return p.Links.To(TrialPath(p.Task, number))
-}
-
-// Failing returns the address of the next trial that did not pass.
-func (p trialPage) Failing() template.URL {
-	return p.Links.To(TrialPath(p.NextFailing.Task, p.NextFailing.Number))
-}
 
 // Workspace is the changes to the agent's files.
 type Workspace struct {
