@@ -1,7 +1,6 @@
 package results
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -224,8 +223,8 @@ func (t *Tally) count(outcome evidence.Outcome, calls int) {
 
 func (t *Tally) add(other Tally) {
 	t.Calls += other.Calls
-	for _, outcome := range slices.Sorted(maps.Keys(other.Outcomes)) {
-		t.count(outcome, other.Outcomes[outcome])
+	for outcome, calls := range other.Outcomes {
+		t.count(outcome, calls)
 	}
 	t.Incidents += other.Incidents
 	t.Recovered += other.Recovered
