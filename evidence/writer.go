@@ -12,10 +12,12 @@ import (
 )
 
 // WriteTrial writes trial.json.
-func (d Dir) WriteTrial(t Trial) error { return d.writeJSON(TrialFile, t) }
+func (d Dir) WriteTrial(t Trial) error { return WriteJSON(filepath.Join(string(d), TrialFile), t) }
 
 // WriteVerdicts writes verdicts.json.
-func (d Dir) WriteVerdicts(v Verdicts) error { return d.writeJSON(VerdictsFile, v) }
+func (d Dir) WriteVerdicts(v Verdicts) error {
+	return WriteJSON(filepath.Join(string(d), VerdictsFile), v)
+}
 
 // WriteCalls writes calls.jsonl.
 func (d Dir) WriteCalls(calls []Call) error { return writeLines(d, CallsFile, calls) }
@@ -24,14 +26,8 @@ func (d Dir) WriteCalls(calls []Call) error { return writeLines(d, CallsFile, ca
 func (d Dir) WriteCatalogs(catalogs []Catalog) error { return writeLines(d, CatalogsFile, catalogs) }
 
 // WriteNarration writes narration.json.
-func (d Dir) WriteNarration(n Narration) error { return d.writeJSON(NarrationFile, n) }
-
-func (d Dir) writeJSON(name string, v any) error {
-	data, err := MarshalIndent(v)
-	if err != nil {
-		return err
-	}
-	return WriteFile(filepath.Join(string(d), name), data)
+func (d Dir) WriteNarration(n Narration) error {
+	return WriteJSON(filepath.Join(string(d), NarrationFile), n)
 }
 
 // AddStep appends a step to a trial whose recorder is closed, atomically even if the runner
@@ -77,6 +73,15 @@ func Marshal(v any) ([]byte, error) { return jsontext.Marshal(v) }
 // escaping, ending with a newline.
 func MarshalIndent(v any) ([]byte, error) {
 	return jsontext.MarshalIndent(v)
+}
+
+// WriteJSON writes v to the file at path, encoded by [MarshalIndent], like [WriteFile].
+func WriteJSON(path string, v any) error {
+	data, err := MarshalIndent(v)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, data)
 }
 
 // WriteFile replaces the file at path atomically and syncs it, so that after a crash it has

@@ -153,11 +153,7 @@ func metricSpec(m eval.Metric) results.MetricSpec {
 
 // Write writes run.json to the run directory dir.
 func (r Record) Write(dir string) error {
-	data, err := evidence.MarshalIndent(r)
-	if err != nil {
-		return err
-	}
-	return evidence.WriteFile(filepath.Join(dir, RunFile), data)
+	return evidence.WriteJSON(filepath.Join(dir, RunFile), r)
 }
 
 // ReadRecord reads run.json of the run directory dir. The directory is not trusted: if it

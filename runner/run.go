@@ -415,7 +415,8 @@ func (e *execution) recordStart() error {
 	}
 	record.Workers = e.workers
 	if e.baseline != nil {
-		if err := writeBaseline(e.Dir, e.baseline.Results); err != nil {
+		// without agents' messages, which are in the baseline's own results
+		if err := evidence.WriteJSON(filepath.Join(e.Dir, baselineFile), e.baseline.Results); err != nil {
 			return err
 		}
 		absolute, err := filepath.Abs(e.baseline.Dir)

@@ -124,16 +124,6 @@ func addBaseline(dir string, to *results.Results) error {
 	return to.Against(base)
 }
 
-// writeBaseline writes the results of the baseline to the run directory dir, without agents'
-// messages, which are in the baseline's own results.json.
-func writeBaseline(dir string, baseline results.Results) error {
-	data, err := evidence.MarshalIndent(baseline)
-	if err != nil {
-		return err
-	}
-	return evidence.WriteFile(filepath.Join(dir, baselineFile), data)
-}
-
 // readTrial reads one trial's evidence and verdicts. A trial that was not graded because of a
 // crash has no verdicts.
 func readTrial(d evidence.Dir) (results.Trial, error) {

@@ -296,11 +296,7 @@ func exportImages(ctx context.Context, s *state, c *cli.Command, export func(con
 		return withExitCode(err)
 	}
 	list.Waza = s.version
-	data, err := evidence.MarshalIndent(list)
-	if err != nil {
-		return err
-	}
-	if err := evidence.WriteFile(at, data); err != nil {
+	if err := evidence.WriteJSON(at, list); err != nil {
 		return withExitCode(err)
 	}
 	fmt.Fprintf(s.stdout, "%s lists %s\n", at, text.Count(len(list.Images), "image"))

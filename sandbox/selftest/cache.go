@@ -78,14 +78,10 @@ func (c Cache) Keep(cert evidence.Certificate) error {
 	if c.dir == "" {
 		return errNoCache
 	}
-	data, err := evidence.MarshalIndent(cert)
-	if err != nil {
-		return err
-	}
 	if err := c.make(); err != nil {
 		return err
 	}
-	return evidence.WriteFile(c.path(cert.Engine, cert.Kind), data)
+	return evidence.WriteJSON(c.path(cert.Engine, cert.Kind), cert)
 }
 
 // make creates the directory, which must then be this user's alone.
