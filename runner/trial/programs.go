@@ -107,7 +107,7 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 	if err != nil {
 		return nil, withReason(evidence.ReasonSandbox, err)
 	}
-	down := teardown{parts: []part{{stop: closeSandbox(sb)}}}
+	down := teardown{parts: []part{{stop: func(ctx context.Context) error { return closeSandbox(ctx, sb) }}}}
 	defer func() { err = errors.Join(err, down.run(ctx)) }()
 	answer := &evidence.ProgramAnswer{Image: container.Image}
 	spec, stdin, err := p.fillContainer(ctx, sb, container, ask)

@@ -178,7 +178,7 @@ func (i *instance) close(ctx context.Context) error {
 	close(i.closing)
 	i.watch.Wait()
 	i.host.stop(ctx)
-	return errors.Join(closeSandbox(i.sandbox)(ctx), i.host.await())
+	return errors.Join(closeSandbox(ctx, i.sandbox), i.host.await())
 }
 
 // admit adds a trial as a user, unless the server has died.

@@ -299,7 +299,7 @@ func openSandbox(ctx context.Context, backend sandbox.Opener, spec *sandbox.Spec
 		return nil, err
 	}
 	down.add(part{stop: func(ctx context.Context) error {
-		err := closeSandbox(sb)(ctx)
+		err := closeSandbox(ctx, sb)
 		if errors.Is(err, sandbox.ErrLeft) {
 			down.found.strays = append(down.found.strays, failure{log.Now(), err})
 			return nil
@@ -309,14 +309,11 @@ func openSandbox(ctx context.Context, backend sandbox.Opener, spec *sandbox.Spec
 	return sb, nil
 }
 
-// closeSandbox returns a function that closes a sandbox, with its own timeout, since earlier
-// steps may have used up theirs.
-func closeSandbox(s sandbox.Sandbox) func(context.Context) error {
-	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		return s.Close(ctx)
-	}
+// closeSandbox closes a sandbox, with its own timeout, since earlier steps may have used up theirs.
+func closeSandbox(ctx context.Context, s sandbox.Sandbox) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return s.Close(ctx)
 }
 
 // outputEnd waits for the end of an output after its sandbox was closed.
