@@ -50,8 +50,8 @@ type Options struct {
 }
 
 // Load reads the eval at path with its task files, and resolves its enabled tasks in the order of the globs.
-// It returns all errors in the files together as [strictyaml.Errors], each of class [strictyaml.ErrInvalid]
-// or [strictyaml.ErrNotSupported]. If there are errors, the eval may be nil, and only its warnings are valid.
+// It returns all errors in the files together as [strictyaml.Errors]. If there are errors, the eval may be nil,
+// and only its warnings are valid.
 func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	e, tasks, err := load(path, opts)
 	if e == nil || e.Contained == "" {

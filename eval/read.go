@@ -301,7 +301,7 @@ func (l *loader) rows(yield func(*Task) bool) {
 	file := filepath.Join(e.Dir(), filepath.FromSlash(e.TasksFrom))
 	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
 	if broken, ok := errors.AsType[*csv.ParseError](err); ok {
-		l.fail(strictyaml.Errors{{File: file, Position: strictyaml.Position{Line: broken.Line, Column: broken.Column}, Message: fmt.Sprintf("this is not valid CSV: %s; correct it", broken.Err), Class: strictyaml.ErrInvalid}})
+		l.fail(strictyaml.Errors{{File: file, Position: strictyaml.Position{Line: broken.Line, Column: broken.Column}, Message: fmt.Sprintf("this is not valid CSV: %s; correct it", broken.Err)}})
 		return
 	}
 	if len(rows) < 2 {
@@ -364,7 +364,7 @@ func (l *loader) row(file string, number int, common table, cells []string) *Tas
 	}
 	place := fmt.Sprintf("%s (row %d)", file, number)
 	if strings.TrimSpace(task.vars["prompt"]) == "" {
-		l.fail(strictyaml.Errors{{File: place, Message: "this row has no prompt; write one, or remove the row", Class: strictyaml.ErrInvalid}})
+		l.fail(strictyaml.Errors{{File: place, Message: "this row has no prompt; write one, or remove the row"}})
 		return nil
 	}
 	name := task.vars["name"]

@@ -101,13 +101,16 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 		return
 	}
 	s.report(mcpconfig.Validate(name, server))
-	s.report(mcpconfig.Supported(name, server))
+	unsupported := mcpconfig.Supported(name, server)
+	if unsupported != nil {
+		s.doc.Problemf(s.place(name, "command", ""), "%v", unsupported)
+	}
 	isPackage := false
 	if !s.eval.Local {
 		_, isPackage, err = mcpconfig.ReadPackage(name, declared)
 		s.report(err)
 	}
-	if !isPackage && mcpconfig.Supported(name, server) == nil && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" && !isMeant("image") && !isMeant("build") {
+	if !isPackage && unsupported == nil && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" && !isMeant("image") && !isMeant("build") {
 		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; set its image or build (on the command line: --image), or config.isolation.server_image for all servers%s", name, launcherHint(server.Command))
 	}
 	if server.HasSource() {
@@ -165,12 +168,7 @@ func (s servers) report(err error) {
 		return
 	}
 	for _, one := range all {
-		at := s.at(one)
-		if errors.Is(one.Class, mcpconfig.ErrNotSupported) {
-			s.doc.NotSupported(at, strings.TrimPrefix(one.Error(), "not supported yet: "))
-			continue
-		}
-		s.doc.Problemf(at, "%v", one)
+		s.doc.Problemf(s.at(one), "%v", one)
 	}
 }
 

@@ -46,7 +46,7 @@ type Note struct {
 // Every other key has an effect or is an error.
 func ReadClient(name string, data []byte) (*ClientFile, error) {
 	if isTOML(data) {
-		return nil, strictyaml.Errors{{File: name, Class: strictyaml.ErrInvalid, Message: tomlHint}}
+		return nil, strictyaml.Errors{{File: name, Message: tomlHint}}
 	}
 	doc, err := strictyaml.ParseJSON(name, data)
 	if err != nil {

@@ -50,7 +50,7 @@ type runReader struct {
 
 // wrong adds an error for the current argument.
 func (r *runReader) wrong(format string, args ...any) {
-	r.add(ErrInvalid, "args", strconv.Itoa(r.at), format, args...)
+	r.add("args", strconv.Itoa(r.at), format, args...)
 }
 
 // checkFields rejects fields that concern the docker command rather than the server.
@@ -183,7 +183,7 @@ func (r *runReader) image() {
 func (r *runReader) checkEnv() {
 	for _, key := range slices.Sorted(maps.Keys(r.from.Env)) {
 		if !r.named[key] {
-			r.add(ErrInvalid, "env", key, "%s does not reach the container, since docker run passes on only what -e names; add -e %s to args, or remove it", where("env", key), key)
+			r.add("env", key, "%s does not reach the container, since docker run passes on only what -e names; add -e %s to args, or remove it", where("env", key), key)
 		}
 	}
 }

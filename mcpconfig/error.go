@@ -1,19 +1,11 @@
 package mcpconfig
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
-)
-
-// Classes of an [Error].
-var (
-	ErrInvalid         = errors.New("invalid server")
-	ErrNotSupported    = errors.New("not supported yet")
-	ErrMissingVariable = errors.New("missing variable")
 )
 
 // Error is an error in a server's configuration. Its text never contains the value of a
@@ -23,18 +15,11 @@ type Error struct {
 	Field   string // as in the file, such as env or services.db.env; empty if the error concerns the whole server
 	Key     string // key of a map's value, or index in a list; may be empty
 	Message string
-	Class   error
 }
 
 func (e *Error) Error() string {
-	if errors.Is(e.Class, ErrNotSupported) {
-		return fmt.Sprintf("not supported yet: server %q: %s", e.Server, e.Message)
-	}
 	return fmt.Sprintf("server %q: %s", e.Server, e.Message)
 }
-
-// Unwrap returns the class.
-func (e *Error) Unwrap() error { return e.Class }
 
 // Errors holds all errors in one or more servers.
 type Errors = strictyaml.List[*Error]

@@ -12,7 +12,7 @@ import (
 
 // Expand expands variables in every string of s: ${VAR} and ${VAR:-default}, where the default is used if the
 // variable is unset or empty, and $${ for a literal "${". Values are not expanded again. The error lists
-// every field that fails, as [Errors] of class [ErrMissingVariable] or [ErrInvalid]. The result is validated.
+// every field that fails, as [Errors]. The result is validated.
 //
 // values are the values of variables, without duplicates. Callers must redact those that are secret.
 func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded Server, values []Value, err error) {
@@ -20,12 +20,12 @@ func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded
 	eachString(&s, func(field, key, value string) string {
 		parts, err := split(value)
 		if err != nil {
-			f.add(ErrInvalid, field, key, "%s: %v", where(field, key), err)
+			f.add(field, key, "%s: %v", where(field, key), err)
 			return value
 		}
 		text, used, missing := expand(parts, lookup)
 		for _, variable := range missing {
-			f.add(ErrMissingVariable, field, key, "%s needs the variable %s, which is not set; set it, or give a default as in ${%[2]s:-default}",
+			f.add(field, key, "%s needs the variable %s, which is not set; set it, or give a default as in ${%[2]s:-default}",
 				where(field, key), variable)
 		}
 		values = append(values, used...)
@@ -50,16 +50,15 @@ func CheckText(text string) error {
 	return err
 }
 
-// ExpandText expands variables in a text, like [Expand]. Its error is of class [ErrMissingVariable] or
-// [ErrInvalid]. values are the values of variables.
+// ExpandText expands variables in a text, like [Expand]. values are the values of variables.
 func ExpandText(text string, lookup func(string) (string, bool)) (expanded string, values []Value, err error) {
 	parts, err := split(text)
 	if err != nil {
-		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return "", nil, fmt.Errorf("invalid server: %w", err)
 	}
 	expanded, values, missing := expand(parts, lookup)
 	if len(missing) > 0 {
-		return "", nil, fmt.Errorf("%w: %s", ErrMissingVariable, missing[0])
+		return "", nil, fmt.Errorf("missing variable: %s", missing[0])
 	}
 	return expanded, values, nil
 }
@@ -110,7 +109,7 @@ func Variables(name string, s Server) ([]Variable, error) {
 	eachString(&s, func(field, key, value string) string {
 		parts, err := split(value)
 		if err != nil {
-			f.add(ErrInvalid, field, key, "%s: %v", where(field, key), err)
+			f.add(field, key, "%s: %v", where(field, key), err)
 		}
 		for _, p := range parts {
 			if p.variable != "" {

@@ -47,8 +47,7 @@ func (p Package) String() string {
 }
 
 // ReadPackage reads a server whose command installs it from a registry: npx, npm exec, uvx or uv tool run. ok
-// is false for all other commands. A package that cannot be installed before a run is an error, as [Errors]
-// of class [ErrInvalid].
+// is false for all other commands. A package that cannot be installed before a run is an error, as [Errors].
 //
 // s is not expanded: the package must be literal, and only the program's own arguments may contain variables.
 func ReadPackage(name string, s Server) (p Package, ok bool, err error) {
@@ -267,7 +266,7 @@ func (r *reader) checkRepeats(wanted []Requirement) {
 }
 
 func (r *reader) wrong(at int, format string, args ...any) {
-	r.add(ErrInvalid, "args", strconv.Itoa(at), format, args...)
+	r.add("args", strconv.Itoa(at), format, args...)
 }
 
 // NPMPackages returns npm packages that are installed together. Each text is NAME or NAME@VERSION. Its error

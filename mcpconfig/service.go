@@ -83,9 +83,9 @@ func (f *findings) ports(at string, ports []int, own int) {
 	for i, port := range ports {
 		switch {
 		case slices.Contains(ports[:i], port):
-			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d appears twice", at, port)
+			f.add(at, strconv.Itoa(i), "%s: %d appears twice", at, port)
 		case port == own && own != 0:
-			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d is the port of the server itself; have one of the two listen on another", at, port)
+			f.add(at, strconv.Itoa(i), "%s: %d is the port of the server itself; have one of the two listen on another", at, port)
 		}
 	}
 }
@@ -96,6 +96,6 @@ func (f *findings) ready(at string, r *Ready) {
 		return
 	}
 	if len(r.Exec) > 0 && r.Exec[0] == "" {
-		f.add(ErrInvalid, at+".exec", "0", "%s.exec[0] must not be empty", at)
+		f.add(at+".exec", "0", "%s.exec[0] must not be empty", at)
 	}
 }

@@ -137,7 +137,7 @@ func (f *findings) build(prefix, image string, b *Build) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Args)) {
 		if !IsVariable(name) {
-			f.add(ErrInvalid, at+".args", name, "%s.args: %q is not a variable's name", at, name)
+			f.add(at+".args", name, "%s.args: %q is not a variable's name", at, name)
 		}
 		f.stays(at+".args", name, b.Args[name])
 	}
@@ -151,7 +151,7 @@ func (f *findings) stays(field, key, value string) {
 	parts, _ := split(value) // Expand reports errors
 	for _, p := range parts {
 		if p.variable != "" {
-			f.add(ErrInvalid, field, key, "%s: ${%s} may be a secret, and the image would keep its value; write a value that is no secret, or build the image yourself and name it under image", where(field, key), p.variable)
+			f.add(field, key, "%s: ${%s} may be a secret, and the image would keep its value; write a value that is no secret, or build the image yourself and name it under image", where(field, key), p.variable)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (f *findings) container(prefix string, c containerOf) {
 	for i, dir := range c.writable {
 		if err := checkWritable(dir); err != nil && !hasVariable(dir) {
 			key := strconv.Itoa(i)
-			f.add(ErrInvalid, prefix+"writable", key, "%s %v", where(prefix+"writable", key), err)
+			f.add(prefix+"writable", key, "%s %v", where(prefix+"writable", key), err)
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(c.files)) {
@@ -189,13 +189,13 @@ func (f *findings) container(prefix string, c containerOf) {
 
 func (f *findings) file(field, target, source string) {
 	if !path.IsAbs(target) || path.Clean(target) != target || target == "/" {
-		f.add(ErrInvalid, field, target, "%s: %q must be an absolute path of a file in its container", field, target)
+		f.add(field, target, "%s: %q must be an absolute path of a file in its container", field, target)
 	}
 	if ReservedDir(target) {
-		f.add(ErrInvalid, field, target, "%s: %q is in a directory of its container that cannot be written to; choose another, such as /data", field, target)
+		f.add(field, target, "%s: %q is in a directory of its container that cannot be written to; choose another, such as /data", field, target)
 	}
 	if !hasVariable(source) && !filepath.IsLocal(source) {
-		f.add(ErrInvalid, field, target, "%s must be a relative path without .., from the eval's directory", where(field, target))
+		f.add(field, target, "%s must be a relative path without .., from the eval's directory", where(field, target))
 	}
 }
 
@@ -235,22 +235,22 @@ var (
 func (f *findings) texts(s Server) {
 	eachString(&s, func(field, key, value string) string {
 		if strings.ContainsRune(value, 0) {
-			f.add(ErrInvalid, field, key, "%s must not hold a NUL character", where(field, key))
+			f.add(field, key, "%s must not hold a NUL character", where(field, key))
 		}
 		if field == "tools" && value == "" {
-			f.add(ErrInvalid, field, key, "%s must not be empty", where(field, key))
+			f.add(field, key, "%s must not be empty", where(field, key))
 		}
 		if (field == "env" || strings.HasSuffix(field, ".env")) && !IsVariable(key) {
-			f.add(ErrInvalid, field, key, "%s: %q is not a variable's name", field, key)
+			f.add(field, key, "%s: %q is not a variable's name", field, key)
 		}
 		if field == "headers" && !headerName.MatchString(key) {
-			f.add(ErrInvalid, field, key, "headers: %q is not a header's name", key)
+			f.add(field, key, "headers: %q is not a header's name", key)
 		}
 		if field == "headers" && slices.Contains(ownHeaders(), strings.ToLower(key)) {
-			f.add(ErrInvalid, field, key, "headers: %s is set by waza or the agent, and cannot be set here", key)
+			f.add(field, key, "headers: %s is set by waza or the agent, and cannot be set here", key)
 		}
 		if field == "headers" && strings.ContainsFunc(value, isControl) {
-			f.add(ErrInvalid, field, key, "%s must not hold line breaks or other control characters", where(field, key))
+			f.add(field, key, "%s must not hold line breaks or other control characters", where(field, key))
 		}
 		return value
 	})
@@ -352,7 +352,7 @@ func (s Secret) String() string {
 func (f *findings) secrets(s Server) {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		at := where("secrets", name)
-		wrong := func(format string, args ...any) { f.add(ErrInvalid, "secrets", name, format, args...) }
+		wrong := func(format string, args ...any) { f.add("secrets", name, format, args...) }
 		secret := s.Secrets[name]
 		if !IsVariable(name) {
 			wrong("secrets: %q is not a variable's name", name)
@@ -392,14 +392,13 @@ func copySecrets(secrets map[string]Secret) map[string]Secret {
 	return secrets
 }
 
-// Supported returns the parts of a valid s that are not supported yet, as [Errors] of the
-// class [ErrNotSupported].
+// Supported returns an error if the command of a valid s is not supported yet.
 func Supported(name string, s Server) error {
-	f := &findings{server: name}
-	if other := unsupportedLaunchers[path.Base(s.Command)]; other != "" && s.Image == "" && s.Build == nil {
-		f.add(ErrNotSupported, "command", "", "command %s; use %s, or install the server into an image", path.Base(s.Command), other)
+	other := unsupportedLaunchers[path.Base(s.Command)]
+	if other == "" || s.Image != "" || s.Build != nil {
+		return nil
 	}
-	return f.err()
+	return fmt.Errorf("not supported yet: server %q: command %s; use %s, or install the server into an image", name, path.Base(s.Command), other)
 }
 
 // unsupportedLaunchers maps commands that download the server to the launcher of [ReadPackage] to use
@@ -437,19 +436,19 @@ func (f *findings) addresses(s Server) {
 	for i, entry := range s.Addresses {
 		if _, err := ReadAddress(entry); err != nil && !hasVariable(entry) {
 			key := strconv.Itoa(i)
-			f.add(ErrInvalid, "addresses", key, "%s %s", where("addresses", key), err)
+			f.add("addresses", key, "%s %s", where("addresses", key), err)
 		}
 	}
 }
 
-func (f *findings) add(class error, field, key, format string, args ...any) {
+func (f *findings) add(field, key, format string, args ...any) {
 	f.all = append(f.all, &Error{
-		Server: f.server, Field: field, Key: key, Message: fmt.Sprintf(format, args...), Class: class,
+		Server: f.server, Field: field, Key: key, Message: fmt.Sprintf(format, args...),
 	})
 }
 
 func (f *findings) invalid(field, format string, args ...any) {
-	f.add(ErrInvalid, field, "", format, args...)
+	f.add(field, "", format, args...)
 }
 
 func (f *findings) err() error {
@@ -474,7 +473,7 @@ func (f *findings) egress(s Server) {
 		if p.Index >= 0 {
 			key = places[p.Index]
 		}
-		f.add(ErrInvalid, "egress", key, "%s %s", where("egress", key), p.What)
+		f.add("egress", key, "%s %s", where("egress", key), p.What)
 	}
 	for _, d := range all {
 		switch {

@@ -75,7 +75,7 @@ func (c *converter) start(n *yaml.Node) Position {
 }
 
 func (c *converter) refuse(pos Position, message string) *node {
-	c.doc.fail(pos, ErrInvalid, message)
+	c.doc.fail(pos, message)
 	return &node{kind: broken, pos: pos, size: 1}
 }
 
@@ -133,7 +133,7 @@ func (c *converter) mapping(n *yaml.Node, pos Position, depth int) *node {
 			continue
 		}
 		if first := made.pair(name); first != nil {
-			c.doc.fail(keyPos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is already on line %d, so remove one of them", name, first.keyPos.Line))
+			c.doc.fail(keyPos, fmt.Sprintf("duplicate key %q; it is already on line %d, so remove one of them", name, first.keyPos.Line))
 			continue
 		}
 		made.add(pair{name, keyPos, child})
@@ -163,7 +163,7 @@ func (c *converter) merged(value *yaml.Node, pos Position, depth int) []*node {
 	}
 	for _, one := range all {
 		if one.kind != mapping && one.kind != broken {
-			c.doc.fail(pos, ErrInvalid, "a merge key (<<) takes a mapping, or a list of mappings")
+			c.doc.fail(pos, "a merge key (<<) takes a mapping, or a list of mappings")
 			return nil
 		}
 	}
@@ -177,7 +177,7 @@ func (c *converter) key(key *yaml.Node, pos Position, depth int) (string, bool) 
 		return made.text, true
 	}
 	if made.kind != broken {
-		c.doc.fail(pos, ErrInvalid, "a key must be a string; put it in quotes")
+		c.doc.fail(pos, "a key must be a string; put it in quotes")
 	}
 	return "", false
 }
@@ -189,7 +189,7 @@ func (c *converter) grow(parent, child *node) {
 	parent.size = min(parent.size+child.size, maxNodes+1)
 	parent.height = min(max(parent.height, child.height+1), maxDepth+1)
 	if within && !parent.inBounds() {
-		c.doc.fail(parent.pos, ErrInvalid, fmt.Sprintf("the file has more than %d values or %d levels with its aliases written out; split it, or use fewer aliases", maxNodes, maxDepth))
+		c.doc.fail(parent.pos, fmt.Sprintf("the file has more than %d values or %d levels with its aliases written out; split it, or use fewer aliases", maxNodes, maxDepth))
 	}
 }
 

@@ -169,10 +169,10 @@ func (d decoder) unknown(p pair, at Path, known shape) {
 			names = append(names, where)
 			d.doc.bad[home.With(p.key).String()] = true
 		}
-		d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q here; it belongs %s", p.key, orList(names)))
+		d.doc.report(p.keyPos, at, fmt.Sprintf("unknown key %q here; it belongs %s", p.key, orList(names)))
 		return
 	}
-	d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
+	d.doc.report(p.keyPos, at, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
 	if meant := Nearest(p.key, known.names); meant != "" && !d.doc.Has(at[:len(at)-1].With(meant)...) {
 		d.doc.bad[at[:len(at)-1].With(meant).String()] = true
 	}
@@ -204,7 +204,7 @@ func (d decoder) missing(at Path) {
 		add = at.String()
 	}
 	pos := d.doc.place(at[:len(at)-1])
-	d.doc.report(pos, at, ErrInvalid, fmt.Sprintf("missing key %q; add %s", at[len(at)-1], add))
+	d.doc.report(pos, at, fmt.Sprintf("missing key %q; add %s", at[len(at)-1], add))
 }
 
 // mapOf sets a map. Only in a map of pointers are empty values allowed, as nil.
@@ -295,7 +295,7 @@ func (d decoder) str(n *node, v reflect.Value, path Path, lim Limits) {
 	}
 	v.SetString(text)
 	if message := lim.checkString(path, text); message != "" {
-		d.doc.report(n.pos, path, ErrInvalid, message)
+		d.doc.report(n.pos, path, message)
 	}
 }
 

@@ -126,7 +126,7 @@ func (d *Document) Warnf(path Path, format string, args ...any) {
 
 func (d *Document) warn(pos Position, message string) {
 	if len(d.warnings) < maxProblems {
-		d.warnings = append(d.warnings, &Error{File: d.file, Position: pos, Message: message, Class: ErrInvalid})
+		d.warnings = append(d.warnings, &Error{File: d.file, Position: pos, Message: message})
 	}
 }
 
@@ -246,7 +246,7 @@ func (d *Document) place(path Path) Position {
 // Problemf reports a problem with the value at path. It is dropped if a problem with that value was
 // already reported, or if a surrounding value could not be read.
 func (d *Document) Problemf(path Path, format string, args ...any) {
-	d.report(d.place(path), path, ErrInvalid, fmt.Sprintf(format, args...))
+	d.report(d.place(path), path, fmt.Sprintf(format, args...))
 }
 
 // misread is like Problemf for a value that could not be read, so that nothing below it is known.
@@ -257,12 +257,7 @@ func (d *Document) misread(path Path, format string, args ...any) {
 
 // KeyProblemf is like Problemf for the last key of path.
 func (d *Document) KeyProblemf(path Path, format string, args ...any) {
-	d.report(d.Key(path...), path, ErrInvalid, fmt.Sprintf(format, args...))
-}
-
-// NotSupported reports that what, found at path, is not supported yet.
-func (d *Document) NotSupported(path Path, what string) {
-	d.report(d.place(path), path, ErrNotSupported, "not supported yet: "+what)
+	d.report(d.Key(path...), path, fmt.Sprintf(format, args...))
 }
 
 // Ignore drops later problems with the messages of err, the problems of another file.
@@ -275,7 +270,7 @@ func (d *Document) Ignore(err error) {
 	}
 }
 
-func (d *Document) report(pos Position, path Path, class error, message string) {
+func (d *Document) report(pos Position, path Path, message string) {
 	for i := range len(path) + 1 {
 		if at := path[:i].String(); d.unread[at] || d.bad[at] && i == len(path) {
 			return
@@ -285,20 +280,20 @@ func (d *Document) report(pos Position, path Path, class error, message string) 
 		d.bad[path.String()] = true
 	}
 	if !d.known[message] {
-		d.fail(pos, class, message)
+		d.fail(pos, message)
 	}
 }
 
-func (d *Document) fail(pos Position, class error, message string) {
+func (d *Document) fail(pos Position, message string) {
 	if len(d.problems) >= maxProblems {
 		d.dropped++
 		return
 	}
-	d.problems = append(d.problems, d.error(pos, class, message))
+	d.problems = append(d.problems, d.error(pos, message))
 }
 
-func (d *Document) error(pos Position, class error, message string) *Error {
-	return &Error{File: d.file, Position: pos, Message: message, Class: class, Excerpt: excerpt(d.lines, pos)}
+func (d *Document) error(pos Position, message string) *Error {
+	return &Error{File: d.file, Position: pos, Message: message, Excerpt: excerpt(d.lines, pos)}
 }
 
 // Reported reports whether a problem with the value at path, or a misspelled key in its place, was
@@ -307,7 +302,9 @@ func (d *Document) Reported(path ...any) bool { return d.bad[Path(path).String()
 
 // Error returns err as a problem with the value at path, without reporting it.
 func (d *Document) Error(path Path, err error) *Error {
-	return d.error(d.place(path), err, err.Error())
+	e := d.error(d.place(path), err.Error())
+	e.Cause = err
+	return e
 }
 
 // Named returns the path of the value below at with which a message begins, as in "regex_match[0]
@@ -328,9 +325,7 @@ func (d *Document) Err() error {
 	all := slices.Clone(d.problems)
 	slices.SortStableFunc(all, func(a, b *Error) int { return a.Position.Compare(b.Position) })
 	if d.dropped > 0 {
-		all = append(all, &Error{
-			File: d.file, Message: fmt.Sprintf("and %d more problems", d.dropped), Class: ErrInvalid,
-		})
+		all = append(all, &Error{File: d.file, Message: fmt.Sprintf("and %d more problems", d.dropped)})
 	}
 	return Errors(all)
 }

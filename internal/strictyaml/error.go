@@ -2,18 +2,9 @@ package strictyaml
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
-)
-
-// Classes of an [Error].
-var (
-	// ErrInvalid is the class of mistakes.
-	ErrInvalid = errors.New("invalid")
-	// ErrNotSupported is the class of valid but unsupported input.
-	ErrNotSupported = errors.New("not supported yet")
 )
 
 // maxProblems is the maximum number of problems reported per file.
@@ -34,7 +25,7 @@ type Error struct {
 	Position Position
 	Message  string // one sentence: what is wrong and how to fix it
 	Excerpt  string // lines around the position with a caret, or empty
-	Class    error  // ErrInvalid, ErrNotSupported, or the error of Document.Error
+	Cause    error  // of Document.Error; else nil
 }
 
 // Error returns "file:line:column: message" followed by the excerpt.
@@ -49,8 +40,8 @@ func (e *Error) Error() string {
 	return head + "\n" + e.Excerpt
 }
 
-// Unwrap returns the class.
-func (e *Error) Unwrap() error { return e.Class }
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
 
 // Errors holds all problems, in the order of the files.
 type Errors = List[*Error]

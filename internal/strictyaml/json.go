@@ -19,7 +19,7 @@ import (
 // of the file nor strings from it, except keys and single characters.
 func ParseJSON(file string, data []byte) (*Document, error) {
 	if len(data) > MaxBytes {
-		return nil, Errors{{File: file, Message: fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10), Class: ErrInvalid}}
+		return nil, Errors{{File: file, Message: fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10)}}
 	}
 	return parseJSON(file, data)
 }
@@ -38,7 +38,7 @@ func parseJSON(file string, data []byte) (*Document, error) {
 	d := &Document{file: file, private: true, bad: map[string]bool{}, unread: map[string]bool{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if !utf8.Valid(data) {
-		d.fail(after(valid(string(data))), ErrInvalid, "the file is not UTF-8 text; save it as UTF-8")
+		d.fail(after(valid(string(data))), "the file is not UTF-8 text; save it as UTF-8")
 		return nil, d.Err()
 	}
 	plain, open := blanked(data)
@@ -61,7 +61,7 @@ func parseJSON(file string, data []byte) (*Document, error) {
 		}
 	}
 	if err != nil {
-		d.fail(r.pos, ErrInvalid, err.Error())
+		d.fail(r.pos, err.Error())
 		return nil, d.Err()
 	}
 	return d, nil
@@ -235,7 +235,7 @@ func (r *jsonReader) pair(to *node, depth int) error {
 		return err
 	}
 	if first := to.pair(key); first != nil {
-		r.doc.fail(pos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is already on line %d, so remove one of them", key, first.keyPos.Line))
+		r.doc.fail(pos, fmt.Sprintf("duplicate key %q; it is already on line %d, so remove one of them", key, first.keyPos.Line))
 		return nil
 	}
 	to.add(pair{key, pos, value})

@@ -22,16 +22,16 @@ const (
 // parse returns the body of the single document in data, or nil after reporting a problem.
 func (d *Document) parse(data string) *yaml.Node {
 	if len(data) > MaxBytes {
-		d.fail(Position{}, ErrInvalid, fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10))
+		d.fail(Position{}, fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10))
 		return nil
 	}
 	if !utf8.ValidString(data) {
-		d.fail(after(valid(data)), ErrInvalid, "the file is not UTF-8 text; save it as UTF-8")
+		d.fail(after(valid(data)), "the file is not UTF-8 text; save it as UTF-8")
 		return nil
 	}
 	if at := strings.IndexFunc(data, forbidden); at >= 0 {
 		r, _ := utf8.DecodeRuneInString(data[at:])
-		d.fail(after(data[:at]), ErrInvalid, fmt.Sprintf(`the file holds the character %U, which YAML does not allow; write it as \u%04[1]x in double quotes, or remove it`, r))
+		d.fail(after(data[:at]), fmt.Sprintf(`the file holds the character %U, which YAML does not allow; write it as \u%04[1]x in double quotes, or remove it`, r))
 		return nil
 	}
 	text := version.ReplaceAllString(data, "$1#")
@@ -41,9 +41,9 @@ func (d *Document) parse(data string) *yaml.Node {
 	case err != nil:
 		d.syntaxProblem(text, err)
 	case len(bodies) == 0:
-		d.fail(Position{}, ErrInvalid, "the file is empty; write its keys, which waza schema lists for evals and tasks")
+		d.fail(Position{}, "the file is empty; write its keys, which waza schema lists for evals and tasks")
 	case len(bodies) > 1:
-		d.fail(position(bodies[1]), ErrInvalid, "the file holds more than one YAML document; put each in a file of its own")
+		d.fail(position(bodies[1]), "the file holds more than one YAML document; put each in a file of its own")
 	default:
 		return bodies[0]
 	}
@@ -189,7 +189,7 @@ var unclosed = map[string]string{
 func (d *Document) syntaxProblem(text string, err error) {
 	wrong, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
-		d.fail(Position{}, ErrInvalid, err.Error())
+		d.fail(Position{}, err.Error())
 		return
 	}
 	pos, message := Position{wrong.Mark.Line, wrong.Mark.Column}, wrong.Message
@@ -205,7 +205,7 @@ func (d *Document) syntaxProblem(text string, err error) {
 			}
 		}
 		if plain, ok := unclosed[message]; ok {
-			d.fail(Position{wrong.ContextMark.Line, wrong.ContextMark.Column}, ErrInvalid, "this is not valid YAML: "+plain)
+			d.fail(Position{wrong.ContextMark.Line, wrong.ContextMark.Column}, "this is not valid YAML: "+plain)
 			return
 		}
 	}
@@ -225,7 +225,7 @@ func (d *Document) syntaxProblem(text string, err error) {
 	} else {
 		message = window(message, 0)
 	}
-	d.fail(pos, ErrInvalid, "this is not valid YAML: "+message)
+	d.fail(pos, "this is not valid YAML: "+message)
 }
 
 // ends reports whether only blanks and comments follow a position.

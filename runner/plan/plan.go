@@ -132,7 +132,7 @@ func together(e *eval.Eval, errs []error) error {
 		if inFile := (strictyaml.Errors{}); errors.As(err, &inFile) {
 			located = append(located, inFile...)
 		} else {
-			elsewhere = append(elsewhere, &strictyaml.Error{File: e.Path, Message: err.Error(), Class: err})
+			elsewhere = append(elsewhere, &strictyaml.Error{File: e.Path, Message: err.Error(), Cause: err})
 		}
 	}
 	if len(located) == 0 {

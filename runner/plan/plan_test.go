@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/json"
-	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -148,14 +147,6 @@ func withService(s mcpconfig.Service) func(*eval.Eval, *eval.ResolvedTask, *Choi
 	s.Image, s.Ports, s.Ready = "i", []int{1}, &mcpconfig.Ready{Health: true}
 	return func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
 		task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Services: map[string]*mcpconfig.Service{"db": &s}}}
-	}
-}
-
-func TestMissingVariableIsOfItsClass(t *testing.T) {
-	eval, tasks, _ := shop(t, Choices{})
-	_, err := Plan(eval, tasks, Choices{Lookup: lookup(nil), Secrets: &secret.Set{}})
-	if !errors.Is(err, mcpconfig.ErrMissingVariable) {
-		t.Errorf("%v", err)
 	}
 }
 
