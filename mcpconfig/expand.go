@@ -96,7 +96,6 @@ func literal(s Server) Server {
 
 // Variable is a use of a variable in a server.
 type Variable struct {
-	Field, Key string // as in [Error]
 	Name       string
 	HasDefault bool
 }
@@ -113,7 +112,7 @@ func Variables(name string, s Server) ([]Variable, error) {
 		}
 		for _, p := range parts {
 			if p.variable != "" {
-				all = append(all, Variable{field, key, p.variable, p.hasDefault})
+				all = append(all, Variable{p.variable, p.hasDefault})
 			}
 		}
 		return value

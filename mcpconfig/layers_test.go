@@ -197,10 +197,10 @@ func TestVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []mcpconfig.Variable{
-		{Field: "command", Name: "A"},
-		{Field: "args", Key: "1", Name: "B", HasDefault: true},
-		{Field: "env", Key: "K", Name: "A"},
-		{Field: "env", Key: "K", Name: "C"},
+		{Name: "A"},
+		{Name: "B", HasDefault: true},
+		{Name: "A"},
+		{Name: "C"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
