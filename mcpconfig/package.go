@@ -33,8 +33,7 @@ type Requirement struct {
 	// Spec is the wanted version in the syntax of the registry. For npm it is a version, range or tag; for
 	// PyPI it is the rest of the requirement after the name, starting with extras. If empty, it means the
 	// latest version.
-	Spec    string
-	Version string // exact version; empty if it must be resolved
+	Spec string
 }
 
 // String names the package by its ecosystem, as written.
@@ -287,9 +286,7 @@ func NPMPackages(texts []string) (Package, error) {
 var (
 	npmName      = regexp.MustCompile(`^(@[A-Za-z0-9~_][A-Za-z0-9._~-]*/)?[A-Za-z0-9~_][A-Za-z0-9._~-]*$`)
 	npmSpec      = regexp.MustCompile(`^[A-Za-z0-9.^~<>=*+_-]+$`)
-	npmVersion   = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[A-Za-z0-9.-]+)?(\+[A-Za-z0-9.-]+)?$`)
 	pypi         = regexp.MustCompile(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(\[[A-Za-z0-9._,-]+\])?((?:(?:===?|~=|!=|<=|>=|<|>)[A-Za-z0-9.*+!_-]+)(?:,(?:===?|~=|!=|<=|>=|<|>)[A-Za-z0-9.*+!_-]+)*)?$`)
-	pypiExact    = regexp.MustCompile(`^===?([A-Za-z0-9][A-Za-z0-9.+!_-]*)$`)
 	pypiVersion  = regexp.MustCompile(`^[0-9][A-Za-z0-9.+!_-]*$`)
 	programName  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 	archive      = regexp.MustCompile(`(?i)\.(tgz|tar\.gz|whl|zip)$`)
@@ -311,11 +308,7 @@ func npmRequirement(text string) (r Requirement, problem string) {
 	case !npmName.MatchString(name) || spec == "" && at < len(text) || spec != "" && !npmSpec.MatchString(spec):
 		return r, notAPackage
 	}
-	r = Requirement{Text: text, Name: name, Spec: spec}
-	if npmVersion.MatchString(spec) {
-		r.Version = spec
-	}
-	return r, ""
+	return Requirement{Text: text, Name: name, Spec: spec}, ""
 }
 
 // pypiRequirement parses a requirement (PEP 508) without blanks and markers.
@@ -327,11 +320,7 @@ func pypiRequirement(text string) (r Requirement, problem string) {
 	case parts == nil:
 		return r, notAPyPIName
 	}
-	r = Requirement{Text: text, Name: parts[1], Spec: parts[2] + parts[3]}
-	if exact := pypiExact.FindStringSubmatch(parts[3]); exact != nil {
-		r.Version = exact[1]
-	}
-	return r, ""
+	return Requirement{Text: text, Name: parts[1], Spec: parts[2] + parts[3]}, ""
 }
 
 // atVersion converts NAME@VERSION, which uvx supports in addition to PEP 508, to a
