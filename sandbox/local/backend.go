@@ -36,7 +36,6 @@ type Options struct {
 
 // Backend runs the programs of sandboxes as processes of this machine. It implements sandbox.Backend.
 type Backend struct {
-	run        string
 	executable string
 	env        []string
 	dir        *runDir
@@ -67,7 +66,7 @@ func Open(o Options) (*Backend, error) {
 	if o.Env == nil {
 		o.Env = os.Environ()
 	}
-	return &Backend{run: o.Run, executable: o.Executable, env: without(o.Env, o.Without), dir: dir, launcher: newLauncher()}, nil
+	return &Backend{executable: o.Executable, env: without(o.Env, o.Without), dir: dir, launcher: newLauncher()}, nil
 }
 
 // Close releases what belongs to the whole run. All sandboxes must be closed.
