@@ -22,7 +22,7 @@ import (
 const (
 	maxFileBytes      = 64 << 20
 	MaxWorkspaceBytes = 256 << 20 // for all files of a task
-	maxPromptFile     = 1 << 20   // for a prompt or instructions
+	maxText           = 1 << 20   // for a prompt, instructions or a SKILL.md
 	maxGraderFile     = 1 << 20   // file in a grader's config; each trial's evidence has a copy
 	maxFiles          = 10_000    // for a task, or a directory
 )
@@ -87,9 +87,9 @@ func (s Source) read(most int64) ([]byte, error) {
 	return content, nil
 }
 
-// readText is like read for a text file.
-func (s Source) readText(most int64) ([]byte, error) {
-	content, err := s.read(most)
+// readText is like read for a text file of at most maxText bytes.
+func (s Source) readText() ([]byte, error) {
+	content, err := s.read(maxText)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func readBelow(dir, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.readText(maxPromptFile)
+	return source.readText()
 }
 
 // filesBelow lists the files below a directory by their slash-separated paths in it. It omits those for which

@@ -52,7 +52,7 @@ func (s Skill) Body() (string, error) {
 	if i < 0 {
 		return "", fmt.Errorf("skill %s has no %s", s.Name, frontmatter.SkillFile)
 	}
-	content, err := s.Files[i].Source.readText(maxSkillFile)
+	content, err := s.Files[i].Source.readText()
 	if err != nil {
 		return "", fmt.Errorf("skill %s: %s %w", s.Name, frontmatter.SkillFile, err)
 	}
@@ -213,7 +213,7 @@ func readAgent(dir, file string) (Skill, error) {
 	if err != nil {
 		return Skill{}, err
 	}
-	content, err := source.readText(maxSkillFile)
+	content, err := source.readText()
 	if err != nil {
 		return Skill{}, err
 	}
@@ -289,7 +289,7 @@ func readSkillFile(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	content, err := source.readText(maxSkillFile)
+	content, err := source.readText()
 	return string(content), err
 }
 
@@ -335,9 +335,6 @@ func owns(e *Eval, dir, at string) bool {
 	}
 	return slices.Contains(ours, first)
 }
-
-// maxSkillFile bounds a SKILL.md, in bytes.
-const maxSkillFile = 1 << 20
 
 // skillName matches valid names of skills, which agents use as names of directories.
 var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
