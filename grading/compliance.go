@@ -24,13 +24,13 @@ type ComplianceConfig struct {
 	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"gate: tools that must not be called, successfully or not: exact names or /expressions/"`
 	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"gate: lists of tools, each of which must succeed before the first call of the next that succeeds or has no answer"`
 	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"number of failed calls to allow before the error score falls; 0 to allow none"`
-	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
+	Errors            ErrorRules     `json:"errors,omitzero" jsonschema:"which calls count as errors"`
 	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"gate: limit of repeated calls: those with the server, tool and arguments of an earlier call that succeeded or has no answer"`
-	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"gate: checks of calls against the servers' tool lists"`
-	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"gate: checks of the calls in the agent's transcript against the recorded calls"`
-	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"gate: resources that were read, or were not"`
-	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"gate: prompts that were requested, or were not"`
-	ServerRequests    *RequestRules  `json:"server_requests,omitempty" jsonschema:"gate: requests that servers make of the agent, whatever the answer"`
+	Schema            SchemaRules    `json:"schema,omitzero" jsonschema:"gate: checks of calls against the servers' tool lists"`
+	Wire              WireRules      `json:"wire,omitzero" jsonschema:"gate: checks of the calls in the agent's transcript against the recorded calls"`
+	Resources         ReadRules      `json:"resources,omitzero" jsonschema:"gate: resources that were read, or were not"`
+	Prompts           ReadRules      `json:"prompts,omitzero" jsonschema:"gate: prompts that were requested, or were not"`
+	ServerRequests    RequestRules   `json:"server_requests,omitzero" jsonschema:"gate: requests that servers make of the agent, whatever the answer"`
 	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"gate: what to do if a server changes the description or input schema of a tool that it has listed, or turns one that may write into one that only reads; default warn"`
 	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"score needed to pass; default 1"`
 	Judged
@@ -153,8 +153,8 @@ func (c *ComplianceConfig) Validate() error {
 	if len(c.ReadOnly) > 0 && c.mode() != match.Effects {
 		wrong("read_only: it works only with match: effects; set that, or remove read_only")
 	}
-	for _, kind := range c.requestRules().Expect {
-		if slices.Contains(c.requestRules().Reject, kind) {
+	for _, kind := range c.ServerRequests.Expect {
+		if slices.Contains(c.ServerRequests.Reject, kind) {
 			wrong("server_requests: %s is both expected and rejected", kind)
 		}
 	}
@@ -183,19 +183,9 @@ func (c *ComplianceConfig) mode() match.Mode {
 // selects reports whether c judges which calls were made.
 func (c *ComplianceConfig) selects() bool { return len(c.ExpectToolsUsed) > 0 || c.Match != "" }
 
-func (c *ComplianceConfig) requestRules() RequestRules {
-	if c.ServerRequests == nil {
-		return RequestRules{}
-	}
-	return *c.ServerRequests
-}
+func (r ReadRules) checks() bool { return len(r.Expect)+len(r.Reject) > 0 }
 
-func (r *ReadRules) checks() bool { return r != nil && len(r.Expect)+len(r.Reject) > 0 }
-
-func (r *ErrorRules) validate(limited bool) error {
-	if r == nil {
-		return nil
-	}
+func (r ErrorRules) validate(limited bool) error {
 	var errs []error
 	for i, e := range r.Expected {
 		if err := checkName(e.Tool); err != nil {
@@ -220,10 +210,8 @@ func (c *ComplianceConfig) Servers() []string {
 			names = append(names, other.Server)
 		}
 	}
-	if c.Errors != nil {
-		for _, e := range c.Errors.Expected {
-			names = append(names, e.Server)
-		}
+	for _, e := range c.Errors.Expected {
+		names = append(names, e.Server)
 	}
 	slices.Sort(names)
 	return filter(slices.Compact(names), func(name string) bool { return name != "" })
@@ -269,7 +257,7 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	if gap != nil || hidden != nil {
 		sel.atBest(c.threshold())
 	}
-	if gap != nil && c.Errors != nil && c.Errors.Recovery != nil {
+	if gap != nil && c.Errors.Recovery != nil {
 		failed.counted = nil
 	}
 	failed.soft = soft
@@ -292,10 +280,10 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 // tools, parts of schemas that could not be checked, and rug pulls if they are not a gate.
 func (c *ComplianceConfig) warnings(s *subject, calls []evidence.Call) []string {
 	var all []string
-	if c.Schema != nil && c.Schema.MinValid != nil {
+	if c.Schema.MinValid != nil {
 		all = unchecked(calls)
 	}
-	if c.Wire != nil && isSeverity(c.Wire.UnbackedClaims) {
+	if isSeverity(c.Wire.UnbackedClaims) {
 		all = append(all, ambiguous(s, c.scope())...)
 	}
 	if c.RugPull == "" || c.RugPull == warnOf {

@@ -39,8 +39,8 @@ var errorKinds = map[evidence.Outcome]string{
 
 // hardened returns calls, and the softFailures among them. With soft: count, their outcome is changed to
 // tool_error.
-func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft []softFailure, err error) {
-	if r == nil || !isSeverity(r.Soft) && r.Soft != "count" {
+func (r ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft []softFailure, err error) {
+	if !isSeverity(r.Soft) && r.Soft != "count" {
 		return calls, nil, nil
 	}
 	all = slices.Clone(calls)
@@ -65,9 +65,9 @@ func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft 
 }
 
 // removed returns an error if a secret was removed from a result that soft: count would search for errors.
-func (r *ErrorRules) removed(calls []evidence.Call) error {
+func (r ErrorRules) removed(calls []evidence.Call) error {
 	for _, call := range calls {
-		if r != nil && r.Soft == "count" && call.Outcome == evidence.OutcomeOK && len(call.ResultMarks) > 0 {
+		if r.Soft == "count" && call.Outcome == evidence.OutcomeOK && len(call.ResultMarks) > 0 {
 			return removed(errEvidence, call.ResultMarks, "the answer to "+describeCall(call))
 		}
 	}
@@ -76,13 +76,13 @@ func (r *ErrorRules) removed(calls []evidence.Call) error {
 
 // succeeded reports whether a call had the expected outcome, so that it can match an
 // expected call.
-func (r *ErrorRules) succeeded(call evidence.Call) bool {
+func (r ErrorRules) succeeded(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK || r.expects(call)
 }
 
 // expects reports whether call ended with an expected error.
-func (r *ErrorRules) expects(call evidence.Call) bool {
-	if r == nil || !call.Outcome.Failed() {
+func (r ErrorRules) expects(call evidence.Call) bool {
+	if !call.Outcome.Failed() {
 		return false
 	}
 	return slices.ContainsFunc(r.Expected, func(e ExpectedError) bool {
@@ -97,12 +97,12 @@ func codeOf(call evidence.Call) int64 {
 }
 
 // counts reports whether call is an error of a kind that counts. Errors that waza injected do not count.
-func (r *ErrorRules) counts(call evidence.Call) bool {
-	return call.Fault == "" && call.Outcome.Failed() && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
+func (r ErrorRules) counts(call evidence.Call) bool {
+	return call.Fault == "" && call.Outcome.Failed() && (r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
 }
 
 // sort returns the failures among calls, which are in the order of their requests.
-func (r *ErrorRules) sort(calls []evidence.Call) failures {
+func (r ErrorRules) sort(calls []evidence.Call) failures {
 	var f failures
 	for i, call := range calls {
 		switch {
@@ -120,8 +120,8 @@ func (r *ErrorRules) sort(calls []evidence.Call) failures {
 }
 
 // recovery finds the success among later calls that recovers failed.
-func (r *ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evidence.Call, bool) {
-	if r == nil || r.Recovery == nil {
+func (r ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evidence.Call, bool) {
+	if r.Recovery == nil {
 		return evidence.Call{}, false
 	}
 	seen := 0

@@ -49,13 +49,7 @@ func (g *gate) add(calls []evidence.Call, expected, got string, args ...any) {
 // allGates returns all gates, including those that are turned off. The arguments are only needed to judge
 // gates, and may be nil otherwise. If the record may lack calls, calls holds those of all whose end is known.
 func (c *ComplianceConfig) allGates(s *subject, sel selection, calls, all []evidence.Call) []gate {
-	wire, schema, requests := c.Wire, c.Schema, c.requestRules()
-	if wire == nil {
-		wire = new(WireRules)
-	}
-	if schema == nil {
-		schema = new(SchemaRules)
-	}
+	wire, schema, requests := c.Wire, c.Schema, c.ServerRequests
 	return []gate{
 		{name: "reject_tools", severity: failIf(len(c.RejectTools) > 0), expects: "no call of " + join(c.RejectTools, " or "),
 			judge: func(g *gate) error { c.rejected(g, all); return nil }},
@@ -208,7 +202,7 @@ func describeRepeats(calls []evidence.Call) string {
 // valid checks the share of calls whose arguments match the input schema of their tool. Tools that the server
 // did not list have no schema; the gate schema.max_unknown_tools checks those. If too many calls do not
 // match, calls that cannot be checked do not matter.
-func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
+func (r SchemaRules) valid(g *gate, calls []evidence.Call) error {
 	known := filter(calls, func(call evidence.Call) bool { return call.Known == nil || *call.Known })
 	invalid := filter(known, func(call evidence.Call) bool { return call.Valid != nil && !*call.Valid })
 	if share := float64(len(known)-len(invalid)) / float64(max(len(known), 1)); len(invalid) > 0 && !evidence.Reaches(share, *r.MinValid) {
@@ -252,7 +246,7 @@ func describeInvalid(call evidence.Call) string {
 }
 
 // unknown limits calls of tools that the server had not listed when they were called.
-func (r *SchemaRules) unknown(g *gate, calls []evidence.Call) error {
+func (r SchemaRules) unknown(g *gate, calls []evidence.Call) error {
 	unknown := filter(calls, func(call evidence.Call) bool { return call.Known != nil && !*call.Known })
 	if len(unknown) > *r.MaxUnknownTools {
 		g.add(unknown, g.expects, "found %d: %s", len(unknown), describeCalls(unknown))
@@ -272,7 +266,7 @@ func listed(calls []evidence.Call) error {
 
 // reads checks that expected resources or prompts were read successfully, unless reads may be missing from
 // the record, and that rejected ones were not requested.
-func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string, partial bool) error {
+func (c *ComplianceConfig) reads(g *gate, s *subject, r ReadRules, kind string, partial bool) error {
 	reads := filter(s.reads, func(read capture.Read) bool { return read.Kind == kind && c.inScope(read.Server) })
 	for _, read := range reads {
 		if len(read.Marks) > 0 {
@@ -315,14 +309,14 @@ func (c *ComplianceConfig) requested(g *gate, s *subject, partial bool) {
 	of := func(kind string) []capture.ServerRequest {
 		return filter(s.requests, func(r capture.ServerRequest) bool { return r.Kind == kind && c.inScope(r.Server) })
 	}
-	for _, kind := range c.requestRules().Reject {
+	for _, kind := range c.ServerRequests.Reject {
 		if found := of(kind); len(found) > 0 {
 			g.add(nil, fmt.Sprintf("no server to request %s", kind), "found %s", listOf(found, func(r capture.ServerRequest) string {
 				return fmt.Sprintf("%s by %s in frame %d", r.Kind, r.Server, r.Frame)
 			}))
 		}
 	}
-	for _, kind := range c.requestRules().Expect {
+	for _, kind := range c.ServerRequests.Expect {
 		if !partial && len(of(kind)) == 0 {
 			g.add(nil, fmt.Sprintf("a server to request %s", kind), "none did")
 		}
