@@ -112,7 +112,7 @@ func unanswered(call evidence.Call) bool {
 // readOnly reports whether call is known to change nothing. Without a hint from the server, it may change
 // something: the default of readOnlyHint is false (2025-06-18 schema, ToolAnnotations).
 func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
-	return call.ReadOnly != nil && *call.ReadOnly ||
+	return onlyReads(call) ||
 		slices.ContainsFunc(c.ReadOnly, func(p match.Tool) bool { return p.Matches(call.Tool) })
 }
 

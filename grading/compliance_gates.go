@@ -180,12 +180,8 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 	done := map[int]bool{} // keyed by the first of the identical calls
 	repeats := filter(calls, func(call evidence.Call) bool {
-		first := call.SameAs
-		if first == 0 {
-			first = call.Seq
-		}
-		again := done[first]
-		done[first] = again || c.made(call)
+		again := done[first(call)]
+		done[first(call)] = again || c.made(call)
 		return again
 	})
 	if len(repeats) > *c.MaxDuplicateCalls {

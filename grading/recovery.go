@@ -1,6 +1,7 @@
 package grading
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -201,12 +202,7 @@ func described(calls []evidence.Call) mention {
 }
 
 // first returns the number of the first call that is the same as call.
-func first(call evidence.Call) int {
-	if call.SameAs == 0 {
-		return call.Seq
-	}
-	return call.SameAs
-}
+func first(call evidence.Call) int { return cmp.Or(call.SameAs, call.Seq) }
 
 // isUnharmed reports whether a fault cost nothing: the agent still got the server's answer.
 func isUnharmed(call evidence.Call) bool {
