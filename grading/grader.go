@@ -89,17 +89,15 @@ func graders() map[string]func() grader {
 	}
 }
 
-func newGrader(graderType string) (grader, bool) {
+// NewConfig returns a pointer to the empty config of a grader type, ready to be decoded into,
+// and whether there is such a type. The config may be [Validated], [Served], [Planted] or [Filed].
+func NewConfig(graderType string) (any, bool) {
 	made, ok := graders()[graderType]
 	if !ok {
 		return nil, false
 	}
 	return made(), true
 }
-
-// NewConfig returns a pointer to the empty config of a grader type, ready to be decoded into,
-// and whether there is such a type. The config may be [Validated], [Served], [Planted] or [Filed].
-func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
 // Types lists the grader types in alphabetical order.
 func Types() []string { return slices.Sorted(maps.Keys(graders())) }
@@ -131,10 +129,11 @@ func (n *Names) UnmarshalJSON(data []byte) error {
 
 // load reads a grader of spec's type from its config.
 func load(spec evidence.GraderSpec) (grader, error) {
-	g, ok := newGrader(spec.Type)
+	made, ok := graders()[spec.Type]
 	if !ok {
 		return nil, fmt.Errorf("no grader of type %q", spec.Type)
 	}
+	g := made()
 	if len(spec.Config) > 0 {
 		doc, err := strictyaml.FromJSON("config", spec.Config)
 		if err != nil {
