@@ -136,11 +136,7 @@ func (sel selection) sortParallel(c *ComplianceConfig) []evidence.Call {
 		order = append(order, ranked{call, turn, math.MaxInt})
 	}
 	calls := func() []evidence.Call {
-		var all []evidence.Call
-		for _, one := range order {
-			all = append(all, one.Call)
-		}
-		return all
+		return mapped(order, func(one ranked) evidence.Call { return one.Call })
 	}
 	slices.SortStableFunc(order, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool),
@@ -257,11 +253,7 @@ func (sel selection) extra(b match.Unmatched) finding {
 }
 
 func (sel selection) besides(some []match.Unmatched) []evidence.Call {
-	var calls []evidence.Call
-	for _, one := range some {
-		calls = append(calls, sel.calls[one.Call])
-	}
-	return calls
+	return mapped(some, func(one match.Unmatched) evidence.Call { return sel.calls[one.Call] })
 }
 
 func (sel selection) call(i int) string { return describeCall(sel.calls[i]) }
@@ -287,11 +279,9 @@ func (sel selection) matchedDetails() []any {
 }
 
 func differenceDetails(f match.Fit) []any {
-	var all []any
-	for _, d := range f.Differences {
-		all = append(all, map[string]any{"path": d.Path, "expected": d.Want, "got": d.Got})
-	}
-	return all
+	return mapped(f.Differences, func(d match.Difference) any {
+		return map[string]any{"path": d.Path, "expected": d.Want, "got": d.Got}
+	})
 }
 
 func (sel selection) missingDetails() []any {

@@ -238,11 +238,7 @@ func (s *subject) rule(q judgement) (ruling, error) {
 }
 
 func (r ruling) scores() []float64 {
-	var all []float64
-	for _, o := range r.opinions {
-		all = append(all, o.Score)
-	}
-	return all
+	return mapped(r.opinions, func(o opinion) float64 { return o.Score })
 }
 
 // score returns the combined score of the answers; for majority, the share of answers that reach min_score.
@@ -302,11 +298,7 @@ func (r ruling) verdict() string {
 	if len(r.opinions) == 1 {
 		return "gives " + number(r.opinions[0].Score)
 	}
-	var all []string
-	for _, score := range r.scores() {
-		all = append(all, number(score))
-	}
-	listed := strings.Join(all, ", ")
+	listed := strings.Join(mapped(r.scores(), number), ", ")
 	if r.Aggregate == byMajority {
 		return fmt.Sprintf("gives %s or more in %d of %d answers (%s)", number(*r.MinScore), r.reaching(), len(r.opinions), listed)
 	}

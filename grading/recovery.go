@@ -119,11 +119,7 @@ func (c *RecoveryConfig) check(r *report, after recovery) {
 
 // orList describes the accepted actions of the agent.
 func orList(done []string) string {
-	var said []string
-	for _, did := range done {
-		said = append(said, deeds[did])
-	}
-	return strings.Join(said, ", or ")
+	return strings.Join(mapped(done, func(did string) string { return deeds[did] }), ", or ")
 }
 
 // outcome determines what the agent did from its calls after a fault and from its final output.

@@ -124,11 +124,7 @@ func atMost(sentences []string) []string {
 
 // join lists things for a sentence.
 func join[T fmt.Stringer](things []T, between string) string {
-	var written []string
-	for _, thing := range things {
-		written = append(written, thing.String())
-	}
-	return strings.Join(written, between)
+	return strings.Join(mapped(things, T.String), between)
 }
 
 // maxShown is the maximum number of list entries in a sentence.
