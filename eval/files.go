@@ -22,8 +22,7 @@ import (
 const (
 	maxFileBytes      = 64 << 20
 	MaxWorkspaceBytes = 256 << 20 // for all files of a task
-	maxText           = 1 << 20   // for a prompt, instructions or a SKILL.md
-	maxGraderFile     = 1 << 20   // file in a grader's config; each trial's evidence has a copy
+	maxRead           = 1 << 20   // for a file whose content is read; each trial's evidence has a copy of a grader's
 	maxFiles          = 10_000    // for a task, or a directory
 )
 
@@ -71,13 +70,14 @@ type Source struct {
 // Open opens the file. It does not follow links that lead out of the directory.
 func (s Source) Open() (io.ReadCloser, error) { return files.OpenIn(s.Dir, s.Path) }
 
-// read reads the whole file, up to a maximum size. The file's name is the subject of its errors.
-func (s Source) read(most int64) ([]byte, error) {
+// read reads the whole file, which must have at most maxRead bytes. The file's name is the subject of its
+// errors.
+func (s Source) read() ([]byte, error) {
 	file, err := s.Open()
 	if err != nil {
 		return nil, errors.New("cannot be read: " + cause(err))
 	}
-	content, err := files.ReadFrom(file, most)
+	content, err := files.ReadFrom(file, maxRead)
 	switch err := errors.Join(err, file.Close()); {
 	case errors.Is(err, files.ErrTooLarge):
 		return nil, err
@@ -87,9 +87,9 @@ func (s Source) read(most int64) ([]byte, error) {
 	return content, nil
 }
 
-// readText is like read for a text file of at most maxText bytes.
+// readText is like read for a text file.
 func (s Source) readText() ([]byte, error) {
-	content, err := s.read(maxText)
+	content, err := s.read()
 	if err != nil {
 		return nil, err
 	}
@@ -169,10 +169,7 @@ func (r roots) findAll(path string) (map[string]Source, error) {
 	return found, err
 }
 
-var (
-	errOutside    = errors.New("must be in the eval's directory: a relative path that does not lead out")
-	errNotRegular = files.ErrNotRegular
-)
+var errOutside = errors.New("must be in the eval's directory: a relative path that does not lead out")
 
 // inside finds a file by its slash-separated path, which must not lead out of the directory.
 func (r roots) inside(name string) (Source, error) {
@@ -182,14 +179,13 @@ func (r roots) inside(name string) (Source, error) {
 	return r.find(filepath.FromSlash(name))
 }
 
-// read reads a file, up to a maximum size. Its path is slash-separated, and must not lead out of the
-// directory.
-func (r roots) read(name string, most int64) ([]byte, error) {
+// read reads a file. Its path is slash-separated, and must not lead out of the directory.
+func (r roots) read(name string) ([]byte, error) {
 	source, err := r.inside(name)
 	if err != nil {
 		return nil, err
 	}
-	return source.read(most)
+	return source.read()
 }
 
 func isHidden(path string) bool {
@@ -205,7 +201,7 @@ func local(dir, path string) (Source, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return Source{}, errors.New("does not exist in " + show(dir) + "; create it, or correct its path")
 	case errors.Is(err, files.ErrNotRegular), errors.Is(err, syscall.EISDIR):
-		return Source{}, errNotRegular
+		return Source{}, files.ErrNotRegular
 	case err != nil:
 		return Source{}, errors.New("cannot be read in " + show(dir) + ": " + cause(err))
 	}

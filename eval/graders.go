@@ -195,7 +195,7 @@ func (g *graders) unknown(name string, at strictyaml.Path) {
 // files reads the files named by the config at a path of the document.
 func (g *graders) files(config grading.Filed, at strictyaml.Path) map[string][]byte {
 	files := map[string][]byte{}
-	read := func(name string) ([]byte, error) { return g.eval.roots().read(name, maxGraderFile) }
+	read := g.eval.roots().read
 	if diff, ok := config.(*grading.DiffConfig); ok {
 		if g.update {
 			read = g.eval.readSnapshot

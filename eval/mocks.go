@@ -93,7 +93,7 @@ func mockFixtures(e *Eval, name string, to *mock.Server) error {
 			continue
 		}
 		found = true
-		content, err := e.roots().read(file, maxGraderFile)
+		content, err := e.roots().read(file)
 		if err != nil {
 			return errors.New("file " + file + " " + err.Error())
 		}

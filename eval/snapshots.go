@@ -21,20 +21,20 @@ func (e *Eval) readSnapshot(name string) ([]byte, error) {
 	if err != nil {
 		return []byte{}, nil
 	}
-	return source.read(maxGraderFile)
+	return source.read()
 }
 
 // WriteSnapshot writes a snapshot that a diff grader of the eval names, and returns created, updated or
 // unchanged. It writes only in the eval's directory, and never through a link.
 func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err error) {
-	if len(content) > maxGraderFile {
-		return "", fmt.Errorf("snapshot %q would have %d bytes, and at most %d are read", name, len(content), maxGraderFile)
+	if len(content) > maxRead {
+		return "", fmt.Errorf("snapshot %q would have %d bytes, and at most %d are read", name, len(content), maxRead)
 	}
 	file, err := e.snapshotFile(name)
 	if err != nil {
 		return "", fmt.Errorf("snapshot %q %w", name, err)
 	}
-	old, err := files.Read(file, maxGraderFile)
+	old, err := files.Read(file, maxRead)
 	switch {
 	case err == nil && bytes.Equal(old, content):
 		return "unchanged", nil
