@@ -132,7 +132,7 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 
 // moveIntoConfig moves keys that upstream puts next to a prompt grader's config into the config, and warns
 // about those that have no effect.
-func (g *graders) moveIntoConfig(one Grader, at strictyaml.Path) Grader {
+func (g *graders) moveIntoConfig(one Grader, at strictyaml.Path) {
 	rubric := "prompt"
 	if grading.IsRubric(one.Rubric) {
 		rubric = "rubric"
@@ -146,7 +146,6 @@ func (g *graders) moveIntoConfig(one Grader, at strictyaml.Path) Grader {
 			g.doc.Problemf(at, "%s is also given in config, as %s; remove one of them", at, key.config)
 		}
 	}
-	return one
 }
 
 // withAssertions moves assertions next to a code grader's config into the config.

@@ -66,7 +66,7 @@ func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
 		at := base.With(i)
 		one.Name = cmp.Or(one.Name, nameless(one.Type, owner, base, i))
-		one = g.moveIntoConfig(one, at)
+		g.moveIntoConfig(one, at)
 		files := g.checkConfig(&one, at)
 		if one.Weight > maxWeight {
 			g.doc.Problemf(at.With("weight"), "weight must be at most %d", int(maxWeight))
