@@ -223,16 +223,10 @@ const (
 // expected adds the graders for a task's key expected: one for each key in it.
 func (g *graders) expected(e Expected) {
 	at := strictyaml.Path{"expected"}
-	behavior := grading.BehaviorConfig{}
-	if b := e.Behavior; b != nil {
-		behavior = grading.BehaviorConfig{
-			RequiredTools: b.RequiredTools, ForbiddenTools: b.ForbiddenTools, MaxIterations: b.MaxIterations, MaxDurationMS: b.MaxResponseTimeMS,
-		}
-		for _, limit := range []struct{ from, to *int }{{b.MaxTokens, &behavior.MaxTokens}, {b.MaxToolCalls, &behavior.MaxToolCalls}} {
-			if limit.from != nil {
-				*limit.to = *limit.from
-			}
-		}
+	b := e.Behavior
+	behavior := grading.BehaviorConfig{
+		RequiredTools: b.RequiredTools, ForbiddenTools: b.ForbiddenTools,
+		MaxTokens: b.MaxTokens, MaxToolCalls: b.MaxToolCalls, MaxIterations: b.MaxIterations, MaxDurationMS: b.MaxResponseTimeMS,
 	}
 	tools := g.outcomes(e.Outcomes)
 	for _, one := range []struct {

@@ -418,7 +418,7 @@ type Expected struct {
 	OutputContains    []string  `json:"output_contains,omitempty" jsonschema:"strings that the final output must contain, ignoring case: a text grader named _output_contains"`
 	OutputNotContains []string  `json:"output_not_contains,omitempty" jsonschema:"strings that it must not contain: a text grader named _output_not_contains"`
 	OutputContainsAny []string  `json:"output_contains_any,omitempty" jsonschema:"strings of which it must contain at least one: a text grader named _output_contains_any"`
-	Behavior          *Behavior `json:"behavior,omitempty" jsonschema:"limits and requirements on what the agent does: a behavior grader named expected:behavior"`
+	Behavior          Behavior  `json:"behavior,omitzero" jsonschema:"limits and requirements on what the agent does: a behavior grader named expected:behavior"`
 	Outcomes          []Outcome `json:"outcomes,omitempty" jsonschema:"expected outcomes; those of type tool_called are the required_tools of a behavior grader named expected:outcomes"`
 	ShouldTrigger     *bool     `json:"should_trigger,omitempty" jsonschema:"whether the agent should invoke the eval's skill: a skill_invocation grader named expected:should_trigger; a label only where that cannot be known"`
 	MaxResponseTimeMS int64     `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"time limit of the agent in milliseconds"`
@@ -440,8 +440,8 @@ type Outcome struct {
 type Behavior struct {
 	_ struct{} `unknown:"warn"`
 
-	MaxTokens      *int     `json:"max_tokens,omitempty" min:"1" zero:"unset" jsonschema:"limit of input and output tokens of models"`
-	MaxToolCalls   *int     `json:"max_tool_calls,omitempty" min:"1" zero:"unset" jsonschema:"limit of tool calls; to allow none, use a behavior grader with max_mcp_calls: 0"`
+	MaxTokens      int      `json:"max_tokens,omitempty" min:"1" zero:"unset" jsonschema:"limit of input and output tokens of models"`
+	MaxToolCalls   int      `json:"max_tool_calls,omitempty" min:"1" zero:"unset" jsonschema:"limit of tool calls; to allow none, use a behavior grader with max_mcp_calls: 0"`
 	RequiredTools  []string `json:"required_tools,omitempty" jsonschema:"tools that must be used"`
 	ForbiddenTools []string `json:"forbidden_tools,omitempty" jsonschema:"tools that must not be used"`
 	MaxIterations  int      `json:"max_iterations,omitempty" min:"1" zero:"unset" jsonschema:"limit of model turns"`
