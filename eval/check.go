@@ -28,7 +28,7 @@ type checker struct{ *loader }
 func (c checker) config(config Config) {
 	c.hooks()
 	c.llm(config)
-	c.programsOf(c.skills)
+	c.programsOfSkills()
 	c.schemaVersion()
 	c.effort(config)
 	checkIsolation(c.doc, config.Isolation)
@@ -210,14 +210,14 @@ func (c checker) llm(config Config) {
 	}
 }
 
-// programsOf warns of the first skill with Python programs when the agent's image is waza's,
+// programsOfSkills warns of the first skill with Python programs when the agent's image is waza's,
 // which lacks Python.
-func (c checker) programsOf(skills foundSkills) {
+func (c checker) programsOfSkills() {
 	own, builtin := adapter.Builtin(c.eval.Config.Executor)
 	if !builtin || c.eval.Local || c.eval.Config.Isolation.Agent.Image != "" {
 		return
 	}
-	for _, skill := range skills.all() {
+	for _, skill := range c.skills.all() {
 		for _, file := range skill.Files {
 			if path.Ext(file.Path) == ".py" {
 				c.doc.Warnf(strictyaml.Path{"config", "executor"}, "skill %s has %s, and the image of %s lacks Python; name one that has both in config.isolation.agent.image", skill.Name, file.Path, own.Title)
@@ -231,15 +231,16 @@ func (c checker) programsOf(skills foundSkills) {
 func (c checker) tasks(tasks []ResolvedTask, servers []string) {
 	c.measures(tasks)
 	c.planted(servers, tasks)
-	c.requiredSkills(c.skillNames, tasks)
+	c.requiredSkills(tasks)
 	if !c.opts.NoSkills {
-		c.found(c.skills, tasks)
+		c.found(tasks)
 	}
 }
 
 // requiredSkills checks that every task has the skills that the eval requires, and that the skills which it
 // disables exist.
-func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
+func (c checker) requiredSkills(tasks []ResolvedTask) {
+	known := c.skillNames // those of tasks included
 	if len(tasks) == 0 {
 		return
 	}
@@ -285,9 +286,9 @@ func suggestSkill(known map[string]bool, name string) string {
 }
 
 // found reports an error if the eval's skill does not exist, since the agent would run without it.
-func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
+func (c checker) found(tasks []ResolvedTask) {
 	name, at := c.eval.Skill, strictyaml.Path{"skill"}
-	if name == "" || len(tasks) == 0 || skills.has(name) {
+	if name == "" || len(tasks) == 0 || c.skills.has(name) {
 		return
 	}
 	for _, task := range tasks {
@@ -295,7 +296,7 @@ func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 			return
 		}
 	}
-	where := fmt.Sprintf("there is no skill %q in %s", name, strings.Join(skills.looked, ", "))
+	where := fmt.Sprintf("there is no skill %q in %s", name, strings.Join(c.skills.looked, ", "))
 	if !readsSkills(c.eval.Config.Executor) {
 		c.doc.Warnf(at, "%s, so that executor %s runs without it", where, c.eval.Config.Executor)
 		return
