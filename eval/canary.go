@@ -126,8 +126,7 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 
 // planted checks canaries against the servers that the eval or a task declares. Nothing is planted in tasks
 // without the server.
-func (c checker) planted(servers []string, tasks []ResolvedTask) {
-	declared := slices.Compact(slices.Sorted(slices.Values(servers)))
+func (c checker) planted(declared []string, tasks []ResolvedTask) {
 	for _, name := range slices.Sorted(maps.Keys(c.eval.Config.Canaries)) {
 		one := c.eval.Config.Canaries[name]
 		if one == nil {

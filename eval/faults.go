@@ -50,7 +50,6 @@ func (f faults) check(e *Eval, servers []string, declared map[string]mcpconfig.S
 	if len(providers) == 0 {
 		providers = ModelKinds()
 	}
-	servers = slices.Compact(slices.Sorted(slices.Values(servers)))
 	for i := range f.all {
 		one, at := &f.all[i], f.at.With(i)
 		if f.doc.Reported(at.With("fault")...) {

@@ -130,6 +130,8 @@ func load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if len(tasks) > 0 {
 		tasks = append(tasks, l.triggers()...)
 	}
+	slices.Sort(servers)
+	servers = slices.Compact(servers)
 	graders.checkServers(servers)
 	l.faults.check(e, servers, l.servers)
 	check.tasks(tasks, servers)

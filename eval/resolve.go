@@ -169,7 +169,7 @@ func (r resolver) checkAnswers() {
 	if executor := r.eval.Config.Executor; r.task.Answers != nil && executor != evidence.ExecutorScript && executor != evidence.ExecutorLLM {
 		r.doc.Problemf(at, "answers are given by executors script and llm, and the executor is %s; remove them, or choose one of the two", executor)
 	}
-	declared := slices.Compact(slices.Sorted(slices.Values(r.serverNames())))
+	declared := r.serverNames()
 	for _, name := range slices.Sorted(maps.Keys(r.task.Answers)) {
 		at, server := at.With(name), r.task.Answers[name]
 		if !slices.Contains(declared, name) {
@@ -191,7 +191,7 @@ func (r resolver) checkAnswers() {
 // checkScriptServers checks that servers named by the script at a path are declared. As with graders, a
 // server that the task removes counts as declared.
 func (r resolver) checkScriptServers(script strictyaml.Path) {
-	declared := slices.Compact(slices.Sorted(slices.Values(r.serverNames())))
+	declared := r.serverNames()
 	for at, called := range ScriptCalls(r.task.Script) {
 		if !hidesServers(r.eval) && !strings.Contains(called.Server, "{{") && !slices.Contains(declared, called.Server) {
 			r.doc.Problemf(script.With(at...).With("server"), "the script names %s", notDeclared(called.Server, declared))
@@ -230,9 +230,11 @@ func (r resolver) agentTools(g *graders, skills []Skill) {
 // agentTools is the name of the grader for a custom agent's tools, as in upstream waza.
 const agentTools = "agent_tools_implicit"
 
-// serverNames returns the servers that the eval or the task declares.
+// serverNames returns the servers that the eval or the task declares, each once and in order.
 func (r resolver) serverNames() []string {
-	return slices.Concat(r.eval.MockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
+	names := slices.Concat(r.eval.MockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
+	slices.Sort(names)
+	return slices.Compact(names) // a server of the task may also be in the eval
 }
 
 // Attack is a prompt injection test: the attacker's goal, and how the injection reaches the agent.
