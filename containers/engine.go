@@ -23,6 +23,7 @@ import (
 
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox"
@@ -106,7 +107,7 @@ func dialEngine(ctx context.Context) (*engine, error) {
 		err = fmt.Errorf("%w at %s%s; start Docker, or set DOCKER_HOST to the address of an engine%s", errNoEngine, c.DaemonHost(), cause, instead)
 	case isPodman(ctx, c):
 		err = fmt.Errorf("the engine at %s is Podman %s, which takes no seccomp filter over Docker's API; use Docker Engine 20.10 or later, rootless if need be, and name it in DOCKER_HOST", c.DaemonHost(), info.ServerVersion)
-	case olderAPI(api, minAPI):
+	case versions.LessThan(api, minAPI):
 		err = fmt.Errorf("the engine (Docker %s) speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI)
 	case info.OSType != "linux":
 		err = fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType)
@@ -119,15 +120,6 @@ func dialEngine(ctx context.Context) (*engine, error) {
 
 // unseen shows nothing.
 func unseen(string) (step func(string), end func()) { return func(string) {}, func() {} }
-
-func olderAPI(have, want string) bool {
-	var h, w [2]int
-	if _, err := fmt.Sscanf(have, "%d.%d", &h[0], &h[1]); err != nil {
-		return true
-	}
-	_, _ = fmt.Sscanf(want, "%d.%d", &w[0], &w[1])
-	return h[0] < w[0] || h[0] == w[0] && h[1] < w[1]
-}
 
 // now returns the engine's current time. Ages that the engine reports are relative to it;
 // clocks of other machines may be minutes off, and ours may jump.

@@ -248,25 +248,3 @@ func TestTmpfsOptions(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
-
-func TestOlderAPI(t *testing.T) {
-	tests := []struct {
-		have, want string
-		older      bool
-	}{
-		{"1.41", "1.41", false},
-		{"1.40", "1.41", true},
-		{"1.9", "1.41", true},
-		{"1.100", "1.41", false},
-		{"2.0", "1.41", false},
-		{"0.99", "1.41", true},
-		{"", "1.41", true},
-		{"nonsense", "1.41", true},
-		{"1", "1.41", true},
-	}
-	for _, test := range tests {
-		if got := olderAPI(test.have, test.want); got != test.older {
-			t.Errorf("olderAPI(%q, %q) = %t, want %t", test.have, test.want, got, test.older)
-		}
-	}
-}
