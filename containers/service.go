@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,15 +130,12 @@ func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec, f
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
 	}
-	if len(check.Args) == 0 {
-		check.Args = c.plan.image.HealthCheck()
+	check, err := c.plan.image.CheckOf(check)
+	if err != nil {
+		return err
 	}
-	if len(check.Args) == 0 {
-		return errors.New("its image has no HEALTHCHECK; give it ready.exec")
-	}
-	check.Dir = cmp.Or(check.Dir, c.plan.image.Dir)
 	target := &target{Container: c.service, guest: c.Guest, check: check, failed: failed}
-	err := wait.ForExec(check.Args).WithStartupTimeout(left).WaitUntilReady(ctx, target)
+	err = wait.ForExec(check.Args).WithStartupTimeout(left).WaitUntilReady(ctx, target)
 	switch {
 	case err == nil:
 		return nil

@@ -214,13 +214,9 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 	if err != nil {
 		return err
 	}
-	if len(check.Args) == 0 {
-		check.Args = s.pods[name].plan.image.HealthCheck()
+	if check, err = s.pods[name].plan.image.CheckOf(check); err != nil {
+		return err
 	}
-	if len(check.Args) == 0 {
-		return errors.New("its image has no HEALTHCHECK; give it ready.exec")
-	}
-	check.Dir = cmp.Or(check.Dir, c.Program.Dir)
 	for {
 		checked, err := guests.Check(ctx, c.Guest, check)
 		switch {

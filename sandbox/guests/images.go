@@ -3,6 +3,7 @@ package guests
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // Images lists where the cluster finds the images of an eval, each with waza's own files on
@@ -58,8 +60,21 @@ func (i Image) UserOf(wanted string) (user, insists string) {
 	return uid + ":" + gid, insists
 }
 
-// HealthCheck returns the command of the image's health check, or nil.
-func (i Image) HealthCheck() []string {
+// CheckOf returns the check by which a service of the image is found ready: check or, if that has no Args,
+// the image's health check. It runs in the image's directory unless it names another.
+func (i Image) CheckOf(check process.Spec) (process.Spec, error) {
+	if len(check.Args) == 0 {
+		check.Args = i.healthCheck()
+	}
+	if len(check.Args) == 0 {
+		return check, errors.New("its image has no HEALTHCHECK; give it ready.exec")
+	}
+	check.Dir = cmp.Or(check.Dir, i.Dir)
+	return check, nil
+}
+
+// healthCheck returns the command of the image's health check, or nil.
+func (i Image) healthCheck() []string {
 	switch test := i.Health; {
 	case len(test) > 1 && test[0] == "CMD":
 		return test[1:]
