@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
@@ -22,8 +24,8 @@ const (
 )
 
 // assess returns the checks for facts.
-func assess(f facts) Checks {
-	var all Checks
+func assess(f facts) sandbox.Checks {
+	var all sandbox.Checks
 	all.OK("engine", fmt.Sprintf("Docker %s, API %s, found %s: %s", f.info.ServerVersion, f.api, f.found, f.host))
 	all.OK("system", fmt.Sprintf("%s, kernel %s, %s, %d CPUs", f.info.OperatingSystem, f.info.KernelVersion, f.info.Architecture, f.info.NCPU))
 	f.assessLimits(&all)
@@ -37,7 +39,7 @@ func assess(f facts) Checks {
 	return all
 }
 
-func (f facts) assessLimits(all *Checks) {
+func (f facts) assessLimits(all *sandbox.Checks) {
 	var missing, enforced []string
 	limits := (&engine{info: f.info}).limits()
 	for _, limit := range slices.Sorted(maps.Keys(limits)) {
@@ -56,7 +58,7 @@ func (f facts) assessLimits(all *Checks) {
 		"Have the engine's kernel count it (boot with cgroup_enable=memory swapaccount=1, or use cgroup v2; rootless engines need delegated controllers); a run says what it lacks under guarantees.")
 }
 
-func (f facts) assessSecurity(all *Checks) {
+func (f facts) assessSecurity(all *sandbox.Checks) {
 	if has(f.info, "seccomp") {
 		all.OK("seccomp", "containers run under a filter")
 	} else {
@@ -76,7 +78,7 @@ func (f facts) assessSecurity(all *Checks) {
 	all.OK("security", strings.Join(kind, ", ")+"; runtimes: "+strings.Join(slices.Sorted(maps.Keys(f.info.Runtimes)), ", "))
 }
 
-func (f facts) assessStorage(all *Checks) {
+func (f facts) assessStorage(all *sandbox.Checks) {
 	message := f.info.Driver + ", free space not known"
 	if f.room >= 0 {
 		message = fmt.Sprintf("%s, %s free in %s", f.info.Driver, size(f.room), f.info.DockerRootDir)
@@ -93,7 +95,7 @@ func (f facts) assessStorage(all *Checks) {
 	}
 }
 
-func (f facts) assessNetworks(all *Checks) {
+func (f facts) assessNetworks(all *sandbox.Checks) {
 	const mend = "Set config.isolation.subnets to another range, or remove networks that nobody uses (docker network prune)."
 	message := fmt.Sprintf("%d of %d subnets are free in %s", f.free, f.subnets, defaultRange)
 	switch {
@@ -108,7 +110,7 @@ func (f facts) assessNetworks(all *Checks) {
 	}
 }
 
-func (f facts) assessClock(all *Checks) {
+func (f facts) assessClock(all *sandbox.Checks) {
 	if off := f.skew.Abs(); off > maxSkew+f.answered {
 		way := "ahead of"
 		if f.skew < 0 {
@@ -121,7 +123,7 @@ func (f facts) assessClock(all *Checks) {
 	all.OK("clock", "the engine's agrees with this machine's")
 }
 
-func (f facts) assessMemory(all *Checks) {
+func (f facts) assessMemory(all *sandbox.Checks) {
 	total := f.info.MemTotal
 	message := fmt.Sprintf("%s, enough for %d usual trials at once at their limits", size(total), total/trialMemory)
 	if total < trialMemory {
@@ -132,7 +134,7 @@ func (f facts) assessMemory(all *Checks) {
 	all.OK("memory", message)
 }
 
-func (f facts) assessImages(all *Checks) {
+func (f facts) assessImages(all *sandbox.Checks) {
 	here, old := false, 0
 	for _, i := range f.guests {
 		if slices.Contains(i.RepoTags, f.own) {
@@ -159,7 +161,7 @@ func (f facts) assessImages(all *Checks) {
 	all.OK("images", fmt.Sprintf("%s; %d without a name", message, f.dangling))
 }
 
-func (f facts) assessRuns(all *Checks) {
+func (f facts) assessRuns(all *sandbox.Checks) {
 	if f.dead == 0 {
 		all.OK("runs", fmt.Sprintf("%d live, nothing left of dead ones", f.live))
 		return
@@ -173,48 +175,4 @@ func size(bytes int64) string {
 		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 	}
 	return fmt.Sprintf("%d MiB", bytes>>20)
-}
-
-// CheckStatus is the result of a check.
-type CheckStatus string
-
-const (
-	CheckOK      CheckStatus = "ok"
-	CheckWarning CheckStatus = "warning" // runs work, with restrictions
-	CheckProblem CheckStatus = "problem" // runs would fail
-)
-
-// Check is one check of `waza doctor`.
-type Check struct {
-	Name    string      `json:"name"`
-	Status  CheckStatus `json:"status"`
-	Message string      `json:"says"`          // what was found
-	Fix     string      `json:"fix,omitempty"` // how to fix it; empty if Status is CheckOK
-}
-
-// Checks are check results in the order in which they are printed.
-type Checks []Check
-
-// OK adds a check that passed.
-func (c *Checks) OK(name, message string) { *c = append(*c, Check{name, CheckOK, message, ""}) }
-
-// Warn adds a check with a warning.
-func (c *Checks) Warn(name, message, fix string) {
-	*c = append(*c, Check{name, CheckWarning, message, fix})
-}
-
-// Fail adds a check with a problem.
-func (c *Checks) Fail(name, message, fix string) {
-	*c = append(*c, Check{name, CheckProblem, message, fix})
-}
-
-// Worst returns the worst status.
-func (c Checks) Worst() CheckStatus {
-	worst := CheckOK
-	for _, one := range c {
-		if one.Status == CheckProblem || worst == CheckOK {
-			worst = one.Status
-		}
-	}
-	return worst
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/system"
+
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // healthy is an engine that lacks nothing.
@@ -22,33 +24,33 @@ func healthy() facts {
 }
 
 func TestAssess(t *testing.T) {
-	if all := assess(healthy()); all.Worst() != CheckOK {
+	if all := assess(healthy()); all.Worst() != sandbox.CheckOK {
 		t.Errorf("a healthy engine: %+v", all)
 	}
 	tests := []struct {
 		name   string
 		change func(*facts)
 		check  string
-		status CheckStatus
+		status sandbox.CheckStatus
 		says   string
 	}{
-		{"no swap limit", func(f *facts) { f.info.SwapLimit = false }, "limits", CheckWarning, "not enforced: the swap"},
-		{"cgroup v1", func(f *facts) { f.info.CgroupVersion = "1" }, "limits", CheckWarning, "the memory of TCP connections"},
-		{"no seccomp", func(f *facts) { f.info.SecurityOptions = nil }, "seccomp", CheckProblem, "could reach the host"},
-		{"rootless", func(f *facts) { f.info.SecurityOptions = append(f.info.SecurityOptions, "name=rootless") }, "security", CheckOK, "rootless"},
-		{"vfs", func(f *facts) { f.info.Driver = "vfs" }, "storage", CheckWarning, "vfs"},
-		{"little room", func(f *facts) { f.room = 3 << 30 }, "storage", CheckWarning, "3.0 GiB"},
-		{"no room", func(f *facts) { f.room = 0 }, "storage", CheckProblem, "0 MiB"},
-		{"room not known", func(f *facts) { f.room = -1 }, "storage", CheckOK, "not known"},
-		{"no bridge", func(f *facts) { f.info.Plugins.Network = nil }, "networks", CheckProblem, "no bridge"},
-		{"few subnets", func(f *facts) { f.free = 3 }, "networks", CheckWarning, "3 of 8192"},
-		{"no subnet", func(f *facts) { f.free = 0 }, "networks", CheckProblem, "0 of 8192"},
-		{"a clock behind", func(f *facts) { f.skew = -time.Minute }, "clock", CheckWarning, "1m0s behind"},
-		{"a slow answer", func(f *facts) { f.skew, f.answered = 6*time.Second, 9*time.Second }, "clock", CheckOK, "agrees"},
-		{"little memory", func(f *facts) { f.info.MemTotal = 1 << 30 }, "memory", CheckWarning, "1.0 GiB"},
-		{"a dynamic executable", func(f *facts) { f.guest = "is linked dynamically" }, "guest", CheckProblem, "dynamically"},
-		{"old guests", func(f *facts) { f.guests = make([]image.Summary, 4) }, "old guests", CheckWarning, "4 guest images"},
-		{"dead runs", func(f *facts) { f.dead, f.objects, f.live = 1, 7, 2 }, "runs", CheckWarning, "2 live; 1 dead left 7 objects"},
+		{"no swap limit", func(f *facts) { f.info.SwapLimit = false }, "limits", sandbox.CheckWarning, "not enforced: the swap"},
+		{"cgroup v1", func(f *facts) { f.info.CgroupVersion = "1" }, "limits", sandbox.CheckWarning, "the memory of TCP connections"},
+		{"no seccomp", func(f *facts) { f.info.SecurityOptions = nil }, "seccomp", sandbox.CheckProblem, "could reach the host"},
+		{"rootless", func(f *facts) { f.info.SecurityOptions = append(f.info.SecurityOptions, "name=rootless") }, "security", sandbox.CheckOK, "rootless"},
+		{"vfs", func(f *facts) { f.info.Driver = "vfs" }, "storage", sandbox.CheckWarning, "vfs"},
+		{"little room", func(f *facts) { f.room = 3 << 30 }, "storage", sandbox.CheckWarning, "3.0 GiB"},
+		{"no room", func(f *facts) { f.room = 0 }, "storage", sandbox.CheckProblem, "0 MiB"},
+		{"room not known", func(f *facts) { f.room = -1 }, "storage", sandbox.CheckOK, "not known"},
+		{"no bridge", func(f *facts) { f.info.Plugins.Network = nil }, "networks", sandbox.CheckProblem, "no bridge"},
+		{"few subnets", func(f *facts) { f.free = 3 }, "networks", sandbox.CheckWarning, "3 of 8192"},
+		{"no subnet", func(f *facts) { f.free = 0 }, "networks", sandbox.CheckProblem, "0 of 8192"},
+		{"a clock behind", func(f *facts) { f.skew = -time.Minute }, "clock", sandbox.CheckWarning, "1m0s behind"},
+		{"a slow answer", func(f *facts) { f.skew, f.answered = 6*time.Second, 9*time.Second }, "clock", sandbox.CheckOK, "agrees"},
+		{"little memory", func(f *facts) { f.info.MemTotal = 1 << 30 }, "memory", sandbox.CheckWarning, "1.0 GiB"},
+		{"a dynamic executable", func(f *facts) { f.guest = "is linked dynamically" }, "guest", sandbox.CheckProblem, "dynamically"},
+		{"old guests", func(f *facts) { f.guests = make([]image.Summary, 4) }, "old guests", sandbox.CheckWarning, "4 guest images"},
+		{"dead runs", func(f *facts) { f.dead, f.objects, f.live = 1, 7, 2 }, "runs", sandbox.CheckWarning, "2 live; 1 dead left 7 objects"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -56,7 +58,7 @@ func TestAssess(t *testing.T) {
 			test.change(&f)
 			all := assess(f)
 			for _, check := range all {
-				if (check.Fix == "") != (check.Status == CheckOK) {
+				if (check.Fix == "") != (check.Status == sandbox.CheckOK) {
 					t.Errorf("%s is %s and its mend %q", check.Name, check.Status, check.Fix)
 				}
 				if check.Name == test.check && (check.Status != test.status || !strings.Contains(check.Message, test.says)) {

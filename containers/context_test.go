@@ -18,6 +18,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
+
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // A busy engine takes connections and answers late: that is not to be called no engine.
@@ -166,7 +168,7 @@ func TestPodmanIsRefused(t *testing.T) {
 		t.Errorf("%v, want one that says that it %s", err, want)
 	}
 	checks := Examine(t.Context())
-	if len(checks) != 1 || checks[0].Status != CheckProblem || !strings.Contains(checks[0].Message, want) {
+	if len(checks) != 1 || checks[0].Status != sandbox.CheckProblem || !strings.Contains(checks[0].Message, want) {
 		t.Errorf("doctor says %+v", checks)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // facts are what an examination finds out about an engine. They are evaluated by assess.
@@ -43,8 +44,8 @@ type facts struct {
 
 // Examine checks the engine that a run would use. If there is none, the only check reports
 // that. It changes nothing on the engine.
-func Examine(ctx context.Context) Checks {
-	var none Checks
+func Examine(ctx context.Context) sandbox.Checks {
+	var none sandbox.Checks
 	at := findEngine()
 	e, err := dialEngine(ctx)
 	switch {

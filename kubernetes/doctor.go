@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/kube"
 )
 
@@ -76,11 +77,12 @@ func limits(namespace string) *corev1.LimitRange {
 }
 
 // examineRoom checks the limits for pods in a namespace.
-func examineRoom(ctx context.Context, client kubernetes.Interface, namespace string) Finding {
+func examineRoom(ctx context.Context, client kubernetes.Interface, namespace string, all *sandbox.Checks) {
 	quotas, err := client.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
 	ranges, errRanges := client.CoreV1().LimitRanges(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || errRanges != nil {
-		return Finding{Name: "room", Message: "whether a ResourceQuota and a LimitRange bound the pods of the namespace " + namespace + ", you may not look at"}
+		all.OK("room", "whether a ResourceQuota and a LimitRange bound the pods of the namespace "+namespace+", you may not look at")
+		return
 	}
 	var found []string
 	for _, q := range quotas.Items {
@@ -92,12 +94,11 @@ func examineRoom(ctx context.Context, client kubernetes.Interface, namespace str
 		}
 	}
 	if len(quotas.Items) == 0 || len(ranges.Items) == 0 {
-		return Finding{
-			Name: "room", Message: "the namespace " + namespace + " lacks a ResourceQuota or a LimitRange: its runs may take the whole cluster", Warn: true,
-			Fix: "Apply those that waza doctor --on kubernetes --print prints, with figures of your own.",
-		}
+		all.Warn("room", "the namespace "+namespace+" lacks a ResourceQuota or a LimitRange: its runs may take the whole cluster",
+			"Apply those that waza doctor --on kubernetes --print prints, with figures of your own.")
+		return
 	}
-	return Finding{Name: "room", Message: strings.Join(found, "; ") + ". Unless its eval says otherwise, a trial takes 1 CPU and 1Gi for its agent, and 1 CPU and 512Mi for each server"}
+	all.OK("room", strings.Join(found, "; ")+". Unless its eval says otherwise, a trial takes 1 CPU and 1Gi for its agent, and 1 CPU and 512Mi for each server")
 }
 
 func amounts(of corev1.ResourceList) string {
@@ -156,16 +157,8 @@ func lackingRights(ctx context.Context, client kubernetes.Interface, namespace s
 	return all, nil
 }
 
-// Finding is the result of one check of [Examine].
-type Finding struct {
-	Name    string
-	Message string
-	Fix     string // how to fix it; empty if nothing is wrong
-	Warn    bool   // runs work nevertheless
-}
-
 // Examine checks what a run needs of the cluster. It changes nothing.
-func Examine(ctx context.Context, c kube.Settings) ([]Finding, error) {
+func Examine(ctx context.Context, c kube.Settings) (all sandbox.Checks, err error) {
 	config, client, namespace, err := connect(c)
 	if err != nil {
 		return nil, err
@@ -174,23 +167,26 @@ func Examine(ctx context.Context, c kube.Settings) ([]Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the cluster at %s does not answer: %w", config.Host, err)
 	}
-	all := []Finding{{Name: "cluster", Message: "Kubernetes " + version.GitVersion + " at " + config.Host}}
+	all.OK("cluster", "Kubernetes "+version.GitVersion+" at "+config.Host)
 	lacking, err := lackingRights(ctx, client, namespace)
 	if err != nil {
 		return all, err
 	}
 	if len(lacking) > 0 {
-		all = append(all, Finding{Name: "rights", Message: lacking.in(namespace), Fix: "Have an administrator bind you to the role that waza doctor --on kubernetes --print prints."})
+		all.Fail("rights", lacking.in(namespace), "Have an administrator bind you to the role that waza doctor --on kubernetes --print prints.")
 		return all, nil
 	}
-	all = append(all, Finding{Name: "rights", Message: "all that a run needs in the namespace " + namespace})
+	all.OK("rights", "all that a run needs in the namespace "+namespace)
 	policies, err := client.NetworkingV1().NetworkPolicies(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return all, err
 	}
-	found := Finding{Name: "network", Message: "the policies of the namespace " + namespace + " deny all connections; whether the cluster enforces them, a run's certificate shows"}
 	if why := judgePolicies(policies.Items); why != "" {
-		found = Finding{Name: "network", Message: why, Fix: "Apply what waza doctor --on kubernetes --print prints."}
+		all.Fail("network", why, "Apply what waza doctor --on kubernetes --print prints.")
+	} else {
+		all.OK("network", "the policies of the namespace "+namespace+" deny all connections; whether the cluster enforces them, a run's certificate shows")
 	}
-	return append(all, found, examineUsers(ctx, client, namespace), examineRoom(ctx, client, namespace)), nil
+	examineUsers(ctx, client, namespace, &all)
+	examineRoom(ctx, client, namespace, &all)
+	return all, nil
 }

@@ -116,7 +116,7 @@ const examinedImage = "waza-guest"
 
 // examineUsers checks whether pods get user namespaces, with a dry-run creation of a pod. Only
 // users who may list nodes learn what the nodes support.
-func examineUsers(ctx context.Context, client kubernetes.Interface, namespace string) Finding {
+func examineUsers(ctx context.Context, client kubernetes.Interface, namespace string, all *sandbox.Checks) {
 	no := false
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "waza-doctor-"},
@@ -128,15 +128,18 @@ func examineUsers(ctx context.Context, client kubernetes.Interface, namespace st
 	made, err := client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err != nil:
-		return Finding{Name: "pods", Message: fmt.Sprintf("the namespace %s would refuse a pod of a trial: %v", namespace, err), Fix: "Have an administrator apply what waza doctor --on kubernetes --print prints, or allow such pods."}
+		all.Fail("pods", fmt.Sprintf("the namespace %s would refuse a pod of a trial: %v", namespace, err), "Have an administrator apply what waza doctor --on kubernetes --print prints, or allow such pods.")
+		return
 	case !ownUsers(made):
-		return Finding{Name: "users", Message: "the cluster's API does not know user namespaces (hostUsers): pods share their node's, as their runs' guarantees say"}
+		all.OK("users", "the cluster's API does not know user namespaces (hostUsers): pods share their node's, as their runs' guarantees say")
+		return
 	}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return Finding{Name: "users", Message: "pods ask for user namespaces (hostUsers: false); whether nodes give them, which you may not look at, a run's first pods show and its guarantees say"}
+		all.OK("users", "pods ask for user namespaces (hostUsers: false); whether nodes give them, which you may not look at, a run's first pods show and its guarantees say")
+		return
 	}
-	return Finding{Name: "users", Message: fmt.Sprintf("%d of %d nodes can give pods user namespaces (hostUsers: false); on others pods share their node's, as their runs' guarantees say", nodesWithUsers(nodes.Items), len(nodes.Items))}
+	all.OK("users", fmt.Sprintf("%d of %d nodes can give pods user namespaces (hostUsers: false); on others pods share their node's, as their runs' guarantees say", nodesWithUsers(nodes.Items), len(nodes.Items)))
 }
 
 // nodesWithUsers returns how many nodes support user namespaces.

@@ -145,7 +145,9 @@ func TestUsersOfTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(examineUsers(t.Context(), b.client, b.namespace).Message)
+	var checks sandbox.Checks
+	examineUsers(t.Context(), b.client, b.namespace, &checks)
+	t.Log(checks)
 	can := nodesWithUsers(nodes.Items) == len(nodes.Items)
 	if strings.Contains(said, given) != can || strings.Contains(said, shared) == can {
 		t.Errorf("all nodes can: %t; guarantees:\n%s", can, said)

@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
-	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/kubernetes"
@@ -96,22 +95,11 @@ func gcCluster(ctx context.Context, s *state, c kube.Settings, f format) error {
 }
 
 // examineCluster checks whether a namespace of a cluster can run trials.
-func examineCluster(ctx context.Context, c kube.Settings) containers.Checks {
-	var all containers.Checks
+func examineCluster(ctx context.Context, c kube.Settings) sandbox.Checks {
+	var all sandbox.Checks
 	own, err := ownCluster(c)
-	var found []kubernetes.Finding
 	if err == nil {
-		found, err = kubernetes.Examine(ctx, own)
-	}
-	for _, f := range found {
-		switch {
-		case f.Fix == "":
-			all.OK(f.Name, f.Message)
-		case f.Warn:
-			all.Warn(f.Name, f.Message, f.Fix)
-		default:
-			all.Fail(f.Name, f.Message, f.Fix)
-		}
+		all, err = kubernetes.Examine(ctx, own)
 	}
 	if err != nil {
 		all.Fail("cluster", err.Error(), "Set KUBECONFIG, and --context to a context of it.")

@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -54,14 +55,14 @@ func doctorCommand(s *state) *cli.Command {
 			if c.Bool("remove-interface") {
 				return usage("--remove-interface requires --print")
 			}
-			var all containers.Checks
+			var all sandbox.Checks
 			if on != "" {
 				all = examineCluster(ctx, clusterOf(c))
 			} else {
 				all = containers.Examine(ctx)
 			}
 			switch {
-			case all.Worst() == containers.CheckProblem:
+			case all.Worst() == sandbox.CheckProblem:
 			case c.Bool("probe"):
 				all = append(all, probeSandboxes(ctx, s)...)
 			case on == "":
@@ -71,7 +72,7 @@ func doctorCommand(s *state) *cli.Command {
 			if err := printChecks(s, formatOf(c), all); err != nil {
 				return err
 			}
-			if all.Worst() == containers.CheckProblem {
+			if all.Worst() == sandbox.CheckProblem {
 				return &exitError{exitInfra, nil}
 			}
 			return nil
@@ -79,11 +80,11 @@ func doctorCommand(s *state) *cli.Command {
 	}
 }
 
-func printChecks(s *state, f format, all containers.Checks) error {
+func printChecks(s *state, f format, all sandbox.Checks) error {
 	if f == formatJSON {
 		return s.printValue(struct {
-			Status containers.CheckStatus `json:"status"`
-			Checks containers.Checks      `json:"checks"`
+			Status sandbox.CheckStatus `json:"status"`
+			Checks sandbox.Checks      `json:"checks"`
 		}{all.Worst(), all})
 	}
 	columns := cmp.Or(width(s.stdout), 80)
@@ -93,10 +94,10 @@ func printChecks(s *state, f format, all containers.Checks) error {
 			printWrapped(s.stdout, columns, strings.Repeat(" ", checkIndent), "→ "+check.Fix)
 		}
 	}
-	fmt.Fprintln(s.stdout, "\n"+map[containers.CheckStatus]string{
-		containers.CheckOK:      "All is well.",
-		containers.CheckWarning: "Runs will work; see the warnings.",
-		containers.CheckProblem: "Runs would fail; see the problems.",
+	fmt.Fprintln(s.stdout, "\n"+map[sandbox.CheckStatus]string{
+		sandbox.CheckOK:      "All is well.",
+		sandbox.CheckWarning: "Runs will work; see the warnings.",
+		sandbox.CheckProblem: "Runs would fail; see the problems.",
 	}[all.Worst()])
 	return nil
 }
@@ -114,7 +115,7 @@ func printWrapped(w io.Writer, columns int, head, said string) {
 }
 
 // trySandbox starts the containers of a trial as a run does, and removes them.
-func trySandbox(ctx context.Context, s *state) (all containers.Checks) {
+func trySandbox(ctx context.Context, s *state) (all sandbox.Checks) {
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	began, run := time.Now(), runner.NewID("doctor")
@@ -143,15 +144,15 @@ func trySandbox(ctx context.Context, s *state) (all containers.Checks) {
 
 // probeSandboxes attacks a sandbox on each kind of network, as every run does, and ignores
 // cached certificates.
-func probeSandboxes(ctx context.Context, s *state) containers.Checks {
+func probeSandboxes(ctx context.Context, s *state) sandbox.Checks {
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	run := runner.NewID("doctor")
 	backend, err := containers.Open(ctx, containers.Options{Run: run, Guest: s.guest})
 	if err != nil {
-		return containers.Checks{notProbed(err)}
+		return sandbox.Checks{notProbed(err)}
 	}
-	var all containers.Checks
+	var all sandbox.Checks
 	for _, network := range []string{"bridge", "airtight"} {
 		c, err := selftest.Probe(ctx, backend, run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
 		if err != nil {
@@ -166,16 +167,16 @@ func probeSandboxes(ctx context.Context, s *state) containers.Checks {
 	return all
 }
 
-func notProbed(err error) containers.Check {
+func notProbed(err error) sandbox.Check {
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	return containers.Check{Name: "probe", Status: containers.CheckProblem, Message: "the sandbox could not be probed: " + err.Error(), Fix: "Fix that, and try again."}
+	return sandbox.Check{Name: "probe", Status: sandbox.CheckProblem, Message: "the sandbox could not be probed: " + err.Error(), Fix: "Fix that, and try again."}
 }
 
 // attackChecks returns one check for the attacks that were blocked or not tried, and one for each
 // attack that got out.
-func attackChecks(network string, c evidence.Certificate) containers.Checks {
+func attackChecks(network string, c evidence.Certificate) sandbox.Checks {
 	held, untried := 0, []string(nil)
 	for _, a := range c.Attacks {
 		switch a.Result {
@@ -189,7 +190,7 @@ func attackChecks(network string, c evidence.Certificate) containers.Checks {
 	if len(untried) > 0 {
 		message += "; not tried: " + strings.Join(untried, ", ")
 	}
-	var all containers.Checks
+	var all sandbox.Checks
 	all.OK("probe", message)
 	for _, a := range c.With(evidence.AttackGotOut) {
 		all.Fail("probe", network+": "+selftest.Explain(&c, a), "Until then, waza run --isolate needs --allow-weak "+a.Name+".")
@@ -207,15 +208,15 @@ const (
 )
 
 // examineMachine checks this machine's requirements for a run.
-func examineMachine() containers.Checks {
-	var all containers.Checks
+func examineMachine() sandbox.Checks {
+	var all sandbox.Checks
 	examineDir(&all, "run dir", runsDir, "Free some space, or choose another directory with --run-dir.")
 	examineDir(&all, "temp dir", files.Named(os.TempDir()), "Free some space, or set TMPDIR.")
 	return all
 }
 
 // examineDir checks that a directory, which need not exist yet, is writable and has space.
-func examineDir(all *containers.Checks, name, dir, mend string) {
+func examineDir(all *sandbox.Checks, name, dir, mend string) {
 	there := nearestDir(dir)
 	probe := filepath.Join(there, ".waza-doctor-"+strconv.Itoa(os.Getpid()))
 	err := files.Write(probe, nil)

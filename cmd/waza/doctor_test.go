@@ -14,19 +14,19 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // doctor runs waza doctor in an empty directory and returns its checks by name.
-func doctor(t *testing.T, code int, env ...string) map[string]containers.Check {
+func doctor(t *testing.T, code int, env ...string) map[string]sandbox.Check {
 	t.Helper()
-	var found struct{ Checks containers.Checks }
+	var found struct{ Checks sandbox.Checks }
 	out := doctorSays(t, code, []string{"--format", "json"}, env...)
 	if err := json.Unmarshal([]byte(out), &found); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	byName := map[string]containers.Check{}
+	byName := map[string]sandbox.Check{}
 	for _, check := range found.Checks {
 		byName[check.Name] = check
 	}
@@ -50,7 +50,7 @@ func TestDoctor(t *testing.T) {
 	dockertest.Require(t)
 	checks := doctor(t, exitOK)
 	for _, name := range []string{"engine", "system", "limits", "seccomp", "storage", "networks", "clock", "memory", "guest", "images", "runs", "run dir"} {
-		if check, ok := checks[name]; !ok || check.Status == containers.CheckProblem {
+		if check, ok := checks[name]; !ok || check.Status == sandbox.CheckProblem {
 			t.Errorf("%s: %+v", name, check)
 		}
 	}
@@ -71,7 +71,7 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 	t.Parallel()
 	host := "unix://" + filepath.Join(t.TempDir(), "none.sock")
 	checks := doctor(t, exitInfra, "DOCKER_HOST="+host)
-	if engine := checks["engine"]; engine.Status != containers.CheckProblem || engine.Message != "none answers at "+host+", found by DOCKER_HOST" || engine.Fix == "" {
+	if engine := checks["engine"]; engine.Status != sandbox.CheckProblem || engine.Message != "none answers at "+host+", found by DOCKER_HOST" || engine.Fix == "" {
 		t.Errorf("%+v", engine)
 	}
 	if checks["run dir"].Status == "" || len(checks) != 3 {
@@ -101,11 +101,11 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			checks := doctor(t, test.code, "DOCKER_HOST="+poorEngine(t, test.change))
-			if tried, ok := checks["container"]; ok != (test.code == exitOK) || ok && tried.Status != containers.CheckOK {
+			if tried, ok := checks["container"]; ok != (test.code == exitOK) || ok && tried.Status != sandbox.CheckOK {
 				t.Errorf("container: %+v", tried)
 			}
 			check := checks[test.check]
-			if check.Status == containers.CheckOK || check.Fix == "" || !strings.Contains(check.Message, test.says) {
+			if check.Status == sandbox.CheckOK || check.Fix == "" || !strings.Contains(check.Message, test.says) {
 				t.Errorf("%+v, want one that says %q", check, test.says)
 			}
 		})
@@ -143,7 +143,7 @@ func TestDoctorOfARefusingEngine(t *testing.T) {
 				})
 			})
 			check := doctor(t, test.code, "DOCKER_HOST="+host)["container"]
-			if check.Status == containers.CheckOK || len(check.Message) > 700 || !strings.Contains(check.Message, test.says) || !strings.HasSuffix(check.Message, "}: file name too long") {
+			if check.Status == sandbox.CheckOK || len(check.Message) > 700 || !strings.Contains(check.Message, test.says) || !strings.HasSuffix(check.Message, "}: file name too long") {
 				t.Errorf("%+v, want one that says %q", check, test.says)
 			}
 		})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/kube"
@@ -20,7 +19,7 @@ func settleCluster(k kube.Settings) (kube.Settings, error) { return k, errNoClus
 func openCluster(context.Context, *state, runner.Opening) (sandbox.Backend, error) {
 	return nil, errNoCluster
 }
-func sweepCluster(context.Context, runner.Record) error               { return errNoCluster }
-func gcCluster(context.Context, *state, kube.Settings, format) error  { return errNoCluster }
-func examineCluster(context.Context, kube.Settings) containers.Checks { return nil }
-func clusterManifests(kube.Settings) (string, error)                  { return "", errNoCluster }
+func sweepCluster(context.Context, runner.Record) error              { return errNoCluster }
+func gcCluster(context.Context, *state, kube.Settings, format) error { return errNoCluster }
+func examineCluster(context.Context, kube.Settings) sandbox.Checks   { return nil }
+func clusterManifests(kube.Settings) (string, error)                 { return "", errNoCluster }
