@@ -62,19 +62,16 @@ func (b *bridge) checkSessionless(h http.Header, in inbound) *refusal {
 	case m.version == "":
 		return &refusal{status: http.StatusBadRequest, code: codeInvalidParams, text: "Invalid params: _meta lacks " + metaVersion}
 	}
-	for _, pair := range []struct {
-		header, body string
-		encoded      bool
-	}{
-		{headerVersion, m.version, false},
-		{headerMethod, m.method, false},
-		{headerName, mirroredName(m), true},
+	for _, pair := range []struct{ header, body string }{
+		{headerVersion, m.version},
+		{headerMethod, m.method},
+		{headerName, mirroredName(m)},
 	} {
 		if pair.header == headerName && pair.body == "" {
 			continue
 		}
 		value := h.Get(pair.header)
-		if pair.encoded {
+		if pair.header == headerName {
 			value, _ = mirror.Decode(value)
 		}
 		if value != pair.body {
