@@ -193,6 +193,12 @@ func (s *stdioSession) free() {
 		s.recordLeft(ex)
 		s.answerRest(ex, evidence.SyntheticTransport, codeTransport, fmt.Sprintf("the session with server %q is over", s.bridge.Name))
 	}
+	s.closeOwn()
+}
+
+// closeOwn ends the stream of messages that belong to no request, and what is kept of all streams.
+// The caller holds mu.
+func (s *stdioSession) closeOwn() {
 	s.own.queue.close()
 	if s.own.holder == nil {
 		s.own.queue.discard()
@@ -443,12 +449,8 @@ func (s *stdioSession) end(e transport.Ending) {
 	}
 	s.lateIDs.clear()
 	s.wake()
-	s.own.queue.close()
-	if s.own.holder == nil {
-		s.own.queue.discard()
-	}
+	s.closeOwn()
 	s.mu.Unlock()
-	s.replay.close()
 
 	b.drop(s)
 	if errors.Is(e.Err, transport.ErrTooLong) || errors.Is(e.Err, transport.ErrNoMemory) || errors.Is(e.Err, transport.ErrFlooded) {
