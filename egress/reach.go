@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,11 +93,7 @@ func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 // refuses the name, since any of them might be dialed.
 func (p *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked) (at []netip.AddrPort, why string) {
 	if to.Address.IsValid() {
-		port := to.Port
-		if port == 0 {
-			port = a.port
-		}
-		return []netip.AddrPort{netip.AddrPortFrom(to.Address, uint16(port))}, ""
+		return []netip.AddrPort{netip.AddrPortFrom(to.Address, uint16(cmp.Or(to.Port, a.port)))}, ""
 	}
 	var addrs []netip.Addr
 	if addr, err := netip.ParseAddr(a.name); err == nil {
