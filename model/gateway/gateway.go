@@ -4,9 +4,6 @@
 // credentials, and the response is returned unchanged. Each request is recorded with its
 // whole response.
 //
-// Only known parts of an API, query parameters and headers pass. Bodies are not re-encoded; a copy
-// of them is parsed. The secrets of a provider are hidden from the agent: they are replaced with the
-// same number of bytes wherever a response contains them.
 // Only known parts of an API, query parameters and headers are forwarded. Bodies are not
 // re-encoded; a copy of them is parsed. The secrets of a provider are hidden from the agent:
 // wherever a response contains them, they are replaced by the same number of bytes.
