@@ -132,8 +132,6 @@ func messagesDelta(event []byte) (delta, error) {
 		return delta{thinks: reported.Delta.Thinking != ""}, nil
 	case "message_delta":
 		return delta{stop: reported.Delta.StopReason, usage: reported.Usage.normal()}, nil
-	case "error":
-		return delta{err: reported.Error.Message}, nil
 	}
 	return delta{err: reported.Error.Message}, nil
 }

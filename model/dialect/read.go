@@ -153,10 +153,7 @@ func arguments(text string) json.RawMessage {
 	if jsontext.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		return json.RawMessage(`""`)
-	}
+	quoted, _ := json.Marshal(text) // a string always marshals
 	return quoted
 }
 
