@@ -290,7 +290,7 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 	}
 	err = causeOf(ctx, errors.Join(<-answer, copyErr))
 	_ = l.stream.Close()
-	var why refusal
+	var why Refused
 	switch {
 	case errors.As(err, &why): // other errors are consequences
 		return fmt.Errorf("put %s: %w", dir, why)
@@ -327,11 +327,6 @@ func (g *Guest) fetch(ctx context.Context, asked request, w io.Writer) error {
 func (g *Guest) Find(ctx context.Context, path string, w io.Writer) error {
 	return g.fetch(ctx, request{Verb: "find", Dir: path}, w)
 }
-
-// Refused is why a guest did not carry out a request. It is not trusted.
-type Refused string
-
-func (r Refused) Error() string { return string(r) }
 
 // receive copies data messages to w until EOF.
 func receive(l *link, w io.Writer) error {

@@ -125,7 +125,7 @@ func testPutEndsEarly(t *testing.T, g *Guest) {
 		if err == nil {
 			t.Error("half a tar was put")
 		}
-		var why refusal
+		var why Refused
 		err = g.Put(t.Context(), dir, io.MultiReader(newFirst(treetest.Tar(t, 0o644, treetest.Entry{Name: "../x", Content: "x"}), 1024), endless{}))
 		if !errors.As(err, &why) {
 			t.Errorf("got %v, want the guest's reason", err)

@@ -54,10 +54,10 @@ const (
 // ErrProtocol means that the other end violated the protocol. Its session is ended.
 var ErrProtocol = errors.New("guest protocol violated")
 
-// refusal is the error that the other end reports for a request.
-type refusal string
+// Refused is why the other end did not carry out a request. It is not trusted.
+type Refused string
 
-func (r refusal) Error() string { return string(r) }
+func (r Refused) Error() string { return string(r) }
 
 type request struct {
 	Verb   string                  `json:"verb"`
@@ -109,7 +109,6 @@ type link struct {
 	header [headerSize]byte
 	have   int
 	left   int // unread payload bytes of the current message
-	kind   kind
 
 	writeMu sync.Mutex
 	buf     []byte // one message; guarded by writeMu
@@ -146,7 +145,7 @@ func (l *link) next() (kind, error) {
 	if size > maxPayload && (k != kindRequest || size > maxRequest) {
 		return 0, l.breach(fmt.Errorf("%w: message of %d bytes", ErrProtocol, size))
 	}
-	l.have, l.left, l.kind = 0, int(size), k
+	l.have, l.left = 0, int(size)
 	return k, nil
 }
 
@@ -256,7 +255,7 @@ func (l *link) reply() (reply, error) {
 		}
 		return r, nil
 	case kindError:
-		return r, refusal(p)
+		return r, Refused(p)
 	default:
 		return r, l.breach(fmt.Errorf("%w: message kind %d for a reply", ErrProtocol, k))
 	}

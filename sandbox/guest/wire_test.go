@@ -54,7 +54,7 @@ func TestReply(t *testing.T) {
 		text string
 		want any // the error's class
 	}{
-		"a reason":      {kindError, "no such thing", new(refusal)},
+		"a reason":      {kindError, "no such thing", new(Refused)},
 		"no JSON":       {kindReply, "{", ErrProtocol},
 		"another shape": {kindReply, `{"pid":"x"}`, ErrProtocol},
 		"another kind":  {kindExit, "{}", ErrProtocol},
@@ -65,7 +65,7 @@ func TestReply(t *testing.T) {
 			go func() { _ = linkOf(far).write(test.kind, []byte(test.text)) }()
 			_, err := linkOf(near).reply()
 			switch want := test.want.(type) {
-			case *refusal:
+			case *Refused:
 				if !errors.As(err, want) || string(*want) != test.text {
 					t.Errorf("got %v", err)
 				}
