@@ -20,25 +20,16 @@ import (
 func mock(in input.Input, stdout, events io.Writer) error {
 	w := transcript.NewWriter(events)
 	about, err := aboutTask(in)
-	say := func(prompt string) error {
+	if err != nil {
+		return err
+	}
+	err = in.EachPrompt(func(prompt string) error {
 		answer := "Mock response for: " + prompt + about
 		w.Prompt(prompt)
 		w.Say(answer)
 		_, err := io.WriteString(stdout, answer)
 		return err
-	}
-	if err == nil {
-		err = say(in.Prompt)
-	}
-	for err == nil && in.Next != nil {
-		prompt, ended := in.Next()
-		if errors.Is(ended, io.EOF) {
-			break
-		}
-		if err = ended; err == nil {
-			err = say(prompt)
-		}
-	}
+	})
 	return errors.Join(err, w.Err())
 }
 

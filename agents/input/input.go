@@ -4,6 +4,8 @@ package input
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"slices"
 )
 
@@ -40,6 +42,21 @@ type Input struct {
 	// Next ends a turn and waits for the next prompt. It returns io.EOF if there is none. It is
 	// nil without Turns.
 	Next func() (string, error) `json:"-"`
+}
+
+// EachPrompt calls do with each prompt in turn, until it returns an error.
+func (in Input) EachPrompt(do func(prompt string) error) error {
+	err := do(in.Prompt)
+	for err == nil && in.Next != nil {
+		prompt, ended := in.Next()
+		if errors.Is(ended, io.EOF) {
+			break
+		}
+		if err = ended; err == nil {
+			err = do(prompt)
+		}
+	}
+	return err
 }
 
 // Kinds of tools, as used in LLM.Tools.

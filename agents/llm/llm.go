@@ -35,19 +35,11 @@ func Run(ctx context.Context, o input.Input, stdout, log, events io.Writer) erro
 	if err != nil {
 		return err
 	}
-	a.transcript.Prompt(o.Prompt)
-	err = a.turn(ctx, stdout)
-	for err == nil && o.Next != nil {
-		prompt, ended := o.Next()
-		if errors.Is(ended, io.EOF) {
-			break
-		}
-		if err = ended; err == nil {
-			a.transcript.Prompt(prompt)
-			a.model.request.Messages = append(a.model.request.Messages, message{Role: "user", Content: prompt})
-			err = a.turn(ctx, stdout)
-		}
-	}
+	err = o.EachPrompt(func(prompt string) error {
+		a.transcript.Prompt(prompt)
+		a.model.request.Messages = append(a.model.request.Messages, message{Role: "user", Content: prompt})
+		return a.turn(ctx, stdout)
+	})
 	return errors.Join(err, a.transcript.Err(), a.close())
 }
 

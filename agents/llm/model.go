@@ -40,7 +40,7 @@ func newModel(o input.Input, tools []definition) *model {
 		url: strings.TrimSuffix(o.ModelURL, "/") + "/chat/completions",
 		request: request{
 			Model: o.Model, Tools: tools, Temperature: o.Temperature, MaxTokens: o.MaxTokens, ReasoningEffort: o.Effort,
-			Messages: []message{{Role: "system", Content: systemPrompt(o)}, {Role: "user", Content: o.Prompt}},
+			Messages: []message{{Role: "system", Content: systemPrompt(o)}},
 		},
 		pictures: true,
 		used:     map[string]bool{},
