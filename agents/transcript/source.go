@@ -92,8 +92,8 @@ func (r Rule) problems() []Problem {
 		case key.given && !needed && !allowed:
 			add(key.name, "%s takes no %s", r.Type, key.name)
 		}
-		if key.path != "" && !isPath(key.path) {
-			add(key.name, "%q is not a path: it must be keys separated by dots", key.path)
+		if key.path != "" {
+			all = append(all, wrongPath(key.path, key.name)...)
 		}
 	}
 	for _, key := range []struct {
@@ -101,13 +101,11 @@ func (r Rule) problems() []Problem {
 		paths []string
 	}{{"input", r.Input}, {"output", r.Output}} {
 		for i, path := range key.paths {
-			if !isPath(path) {
-				all = append(all, Problem{[]any{key.name, i}, fmt.Sprintf("%q is not a path: it must be keys separated by dots", path)})
-			}
+			all = append(all, wrongPath(path, key.name, i)...)
 		}
 	}
-	if r.Each != "" && !isPath(r.Each) {
-		add("each", "%q is not a path: it must be keys separated by dots", r.Each)
+	if r.Each != "" {
+		all = append(all, wrongPath(r.Each, "each")...)
 	}
 	switch {
 	case r.Name != "" && r.Tool != "":
@@ -128,13 +126,10 @@ func (r Rule) problems() []Problem {
 func conditions(key string, values map[string]any) []Problem {
 	var all []Problem
 	for _, path := range slices.Sorted(maps.Keys(values)) {
-		at := []any{key, path}
-		if !isPath(path) {
-			all = append(all, Problem{at, fmt.Sprintf("%q is not a path: it must be keys separated by dots", path)})
-		}
+		all = append(all, wrongPath(path, key, path)...)
 		switch values[path].(type) {
 		case map[string]any, []any:
-			all = append(all, Problem{at, "must be a string, a number, a boolean or null"})
+			all = append(all, Problem{[]any{key, path}, "must be a string, a number, a boolean or null"})
 		}
 	}
 	return all
@@ -169,14 +164,17 @@ func takes(kind string) []string {
 	}[kind]
 }
 
-func isPath(path string) bool { return !slices.Contains(strings.Split(path, "."), "") }
+// wrongPath returns the mistake in the path at a place, if it is none.
+func wrongPath(path string, at ...any) []Problem {
+	if slices.Contains(strings.Split(path, "."), "") {
+		return []Problem{{at, fmt.Sprintf("%q is not a path: it must be keys separated by dots", path)}}
+	}
+	return nil
+}
 
 // literal returns a condition's value as JSON.
 func literal(value any) json.RawMessage {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return nil
-	}
+	raw, _ := json.Marshal(value) // it was decoded, so it always marshals
 	return raw
 }
 
