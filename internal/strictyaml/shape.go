@@ -155,8 +155,8 @@ func Suggest(word string, known []string) string {
 	return "known here: " + strings.Join(sorted, ", ")
 }
 
-// Nearest returns the word in known that is most similar to word, or else the only one that begins
-// with it, or "".
+// Nearest returns the word in known that is most similar to word, the first of several by their
+// letters, or else the only one that begins with it, or "".
 func Nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
@@ -166,7 +166,7 @@ func Nearest(word string, known []string) string {
 		if strings.HasPrefix(candidate, "not_") && !strings.HasPrefix(word, "n") {
 			continue // the opposite of the intended word
 		}
-		if d := distance(fold(word), fold(candidate)); d < bestDistance {
+		if d := distance(fold(word), fold(candidate)); d < bestDistance || d == bestDistance && best != "" && candidate < best {
 			best, bestDistance = candidate, d
 		}
 	}
