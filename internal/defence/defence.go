@@ -134,6 +134,9 @@ const (
 	// LinksUnfollowed keeps graders from following links in the workspace. Without it they
 	// read files of the host.
 	LinksUnfollowed = true
+	// ConfinedLinks keeps links out of the workspace from graders' programs. Without it a
+	// program reads a file of its own in place of one that the agent should have left.
+	ConfinedLinks = true
 	// PlainRights removes setuid and setgid from files. Without it a grader's program can
 	// start a program that runs as its owner.
 	PlainRights = true

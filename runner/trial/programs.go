@@ -190,7 +190,7 @@ func copyPlain(out *tar.Writer, r io.Reader, confined bool) error {
 		if defence.ConfinedTrees && !filepath.IsLocal(e.Name) || strings.ContainsRune(e.Name, 0) {
 			continue
 		}
-		if confined && e.Kind() == tree.Link && !isConfined(e.Name, e.Linkname) {
+		if defence.ConfinedLinks && confined && e.Kind() == tree.Link && !isConfined(e.Name, e.Linkname) {
 			continue
 		}
 		if err := out.WriteHeader(e.Header); err != nil {
@@ -203,8 +203,9 @@ func copyPlain(out *tar.Writer, r io.Reader, confined bool) error {
 	return nil
 }
 
-// imagePrograms are directories of an image's programs, to which environments of Python and the like have links.
-var imagePrograms = []string{"/bin/", "/lib/", "/lib64/", "/sbin/", "/usr/bin/", "/usr/lib/", "/usr/lib64/", "/usr/local/bin/", "/usr/local/lib/", "/usr/sbin/"}
+// imagePrograms are the directories of an image's programs, to which environments of Python and the like have
+// links.
+var imagePrograms = []string{"/bin/", "/lib/", "/lib64/", "/nix/", "/opt/", "/sbin/", "/usr/"}
 
 // isConfined reports whether a link of the workspace leads to a path in it or to programs of the image. Any
 // other could give a program its own files for what the agent should have left, as /proc/self/cwd does.

@@ -46,6 +46,7 @@ var (
 var (
 	linksUnfollowed   = probe.Without(probe.LaxBuild, "graders do not follow symlinks in the workspace", "LinksUnfollowed")
 	linksAsLinks      = probe.Without(probe.LaxBuild, "symlinks are collected as symlinks", "LinksAsLinks")
+	confinedLinks     = probe.Without(probe.LaxBuild, "graders' programs get no links out of the workspace", "ConfinedLinks")
 	rightsDropped     = probe.Without(probe.LaxBuild, "setuid bits are dropped when files are copied", "PlainRights")
 	everyDirectory    = probe.Without(probe.LaxBuild, "directories may have any name", "EveryName")
 	rightsRestored    = probe.Without(probe.LaxBuild, "closed directories are opened to collect them", "RestoredRights")

@@ -47,6 +47,10 @@ func leftoverAttacks() []Attack {
 			In: links, As: Agent, Won: hasFile(part.HardLink), Tried: HasReport,
 		},
 		{
+			Attack: entry("link-to-graders-files", "pass a grader's program by a link to the files that it compares with", probe.FairVerdict, confinedLinks),
+			In:     links, As: Agent, Won: SaidSo, Tried: HasReport,
+		},
+		{
 			Attack: entry("setuid-file", "leave a setuid program for a grader's program to start", probe.HostHolds, rightsDropped),
 			In:     links, As: Agent, Won: SaidSo, Tried: HasReport,
 		},

@@ -20,7 +20,7 @@ const workspace = "/workspace"
 // or reads it.
 func leftoverActs() map[string]act {
 	return map[string]act{
-		"link-to-host-file": {agent: strangeFiles, grader: setuidHere},
+		"link-to-host-file": {agent: strangeFiles, grader: strangeFilesHere},
 		"odd-names":         {agent: oddNames},
 		"deep-directories":  {agent: deepDirectories},
 		"fifo-and-socket":   {agent: pipes},
@@ -43,7 +43,7 @@ func said(attack string, err error) part.Word {
 func strangeFiles(context.Context) []part.Word {
 	for name, target := range map[string]string{
 		part.HostLink: "/etc/os-release", "chain": "chain-2", "chain-2": "../../../../../../etc/passwd", "loop": "loop",
-		part.OwnLink: sandbox.MCPConfigPath, "root": "/proc/self/root",
+		part.OwnLink: sandbox.MCPConfigPath, part.CwdLink: "/proc/self/cwd", "root": "/proc/self/root",
 	} {
 		_ = os.Symlink(target, filepath.Join(workspace, name))
 	}
@@ -58,8 +58,8 @@ func strangeFiles(context.Context) []part.Word {
 	return []part.Word{said("hard-link", hard)}
 }
 
-// setuidHere is a grader's program that checks the setuid file of the agent.
-func setuidHere(context.Context) []part.Word {
+// strangeFilesHere is a grader's program that looks at the links and the setuid file of the agent.
+func strangeFilesHere(context.Context) []part.Word {
 	var stat unix.Stat_t
 	err := unix.Stat(filepath.Join(workspace, part.Setuid), &stat)
 	if err == nil && stat.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
@@ -67,7 +67,8 @@ func setuidHere(context.Context) []part.Word {
 	}
 	xattr := make([]byte, 8)
 	_, noXattr := unix.Getxattr(filepath.Join(workspace, part.Setuid), "user.evil", xattr)
-	return []part.Word{said("setuid-file", err), said("extended-attributes", noXattr)}
+	_, noLink := os.Stat(filepath.Join(workspace, part.CwdLink))
+	return []part.Word{said("setuid-file", err), said("extended-attributes", noXattr), said("link-to-graders-files", noLink)}
 }
 
 // oddNames leaves files and directories with unusual names.

@@ -19,6 +19,7 @@ const (
 	HostLink = "passwd"
 	OwnLink  = "own"
 	HardLink = "hard"
+	CwdLink  = "expected"
 	Setuid   = "setuid"
 	Planted  = "planted"
 )
