@@ -84,6 +84,7 @@ func TestValidate(t *testing.T) {
 		{"mcp_compliance", `{"reject_tools":["a","delete_*"]}`, `reject_tools[1]: a tool is an exact name or a /expression/ over the whole name, and "delete_*" is no name; write "/delete_.*/"`},
 		{"mcp_compliance", `{"before":[["a","^b"]]}`, "before[0][1]: "},
 		{"mcp_compliance", `{"match":"effects","read_only":["get_*"]}`, "read_only[0]: "},
+		{"mcp_compliance", `{"reject_tools":["/GET/i"]}`, `reject_tools[0]: a tool is an exact name or a /expression/ over the whole name, and "/GET/i" is no name; write "/(?i)GET/"`},
 		{"mcp_compliance", `{"expect_tools_used":["*"]}`, `expect_tools_used[0].tool: a tool is an exact name or a /expression/ over the whole name, and "*" is no name; write "/.*/"`},
 		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","any_of":[{"tool":"b|c"}]}]}`, "expect_tools_used[0].any_of[0].tool: "},
 		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"expected":[{"tool":"get_*"}]}}`, "errors.expected[0].tool: "},

@@ -200,15 +200,21 @@ func (p ToolPattern) compileTool() (match.Tool, error) {
 // checkName refuses an exact name that no tool has: it is meant as an expression or as a glob.
 func checkName(tool match.Tool) error {
 	name, isName := tool.Name()
-	if !isName || canBeName(name) {
+	flagged := flaggedExpression.FindStringSubmatch(name)
+	if !isName || flagged == nil && canBeName(name) {
 		return nil
 	}
 	meant := anchored(name)
-	if canBeName(strings.ReplaceAll(name, "*", "")) && !strings.Contains(name, ".*") {
+	if flagged != nil {
+		meant = "/(?" + flagged[2] + ")" + flagged[1] + "/"
+	} else if canBeName(strings.ReplaceAll(name, "*", "")) && !strings.Contains(name, ".*") {
 		meant = "/" + strings.ReplaceAll(name, "*", ".*") + "/" // a glob
 	}
 	return fmt.Errorf("a tool is an exact name or a /expression/ over the whole name, and %q is no name; write %q", name, meant)
 }
+
+// flaggedExpression matches an expression with flags behind it, as in JavaScript.
+var flaggedExpression = regexp.MustCompile(`^/(.+)/([ims]{1,3})$`)
 
 // canBeName reports whether name has none of the characters that mark expressions and globs.
 func canBeName(name string) bool { return !strings.ContainsAny(name, `^$*+?()[]{}|\`) }

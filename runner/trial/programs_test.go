@@ -85,7 +85,8 @@ func TestIsConfined(t *testing.T) {
 	for link, want := range map[[2]string]bool{
 		{"x", "a"}: true, {"d/x", "../a"}: true, {"x", "."}: true, {"x", "./../workspace/a"}: true, {"x", "/workspace/a"}: true,
 		{"venv/bin/python", "/usr/bin/python3"}: true, {"x", "../usr/local/bin/node"}: true,
-		{"x", "/"}: false, {"x", ".."}: false, {"x", "/usr"}: false, {"x", ""}: true,
+		{"x", "/opt/conda/bin/python"}: true, {"x", "/usr"}: true, {"x", ""}: true,
+		{"x", "/"}: false, {"x", ".."}: false, {"x", "/etc/passwd"}: false,
 		{"x", "/home/agent/grader/expected"}: false, {"d/x", "../../home/agent/grader/expected"}: false,
 		{"x", "/proc/self/cwd/expected"}: false, {"x", "/dev/fd/3"}: false, {"x", "/workspaces/a"}: false,
 		{"a/b/x", "up/../../home/agent/grader/expected"}: false, {"x", "/usr/bin/../../home/agent/grader/expected"}: false,
