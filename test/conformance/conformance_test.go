@@ -32,6 +32,10 @@ const (
 
 	// runLimit is the time limit of a run.
 	runLimit = 5 * time.Minute
+
+	// repeats is how often a run is repeated that differs: some checks wait for 1.5 seconds, which
+	// a busy machine exceeds.
+	repeats = 3
 )
 
 // server is a server to run the suite on, and the number of checks per protocol revision
@@ -109,12 +113,15 @@ func compare(t *testing.T, server server) {
 				through := trials[transport+"-"+revision]
 				t.Logf("%d scenarios, %d checks", len(through), through.checks())
 				found := server.differences(transport, trials["direct-"+revision], through)
-				if len(found) == 0 {
-					return
+				for range repeats {
+					if len(found) == 0 {
+						return
+					}
+					t.Logf("once more, for:\n%s", strings.Join(found, "\n"))
+					again := run(t, dir, "direct-"+revision, transport+"-"+revision)
+					found = inBoth(found, server.differences(transport, again["direct-"+revision], again[transport+"-"+revision]))
 				}
-				t.Logf("once more, for:\n%s", strings.Join(found, "\n"))
-				again := run(t, dir, "direct-"+revision, transport+"-"+revision)
-				for _, d := range inBoth(found, server.differences(transport, again["direct-"+revision], again[transport+"-"+revision])) {
+				for _, d := range found {
 					t.Error(d)
 				}
 			})
