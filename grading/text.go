@@ -91,8 +91,9 @@ func (p checkedText) has(s string) bool {
 // two small forms.
 func folded(s string) string {
 	return strings.Map(func(r rune) rune {
-		least := unicode.ToLower(r)
-		for other := unicode.SimpleFold(least); other != unicode.ToLower(r); other = unicode.SimpleFold(other) {
+		lower := unicode.ToLower(r)
+		least := lower
+		for other := unicode.SimpleFold(lower); other != lower; other = unicode.SimpleFold(other) {
 			least = min(least, other)
 		}
 		return least

@@ -156,26 +156,21 @@ func (b *bridge) sessionOf(r *http.Request) (s *stdioSession, status int, text s
 
 // newSession creates a session and starts its process, unless the shared one can become it.
 func (b *bridge) newSession() (*stdioSession, error) {
-	session := rand.Text()
 	b.mu.Lock()
-	full := len(b.sessions) >= b.proxy.limits.Sessions
-	had := b.shared
-	switch {
-	case full:
-	case had != nil && had.become():
-		b.shared, b.sessions[had.id] = nil, had
-	default:
-		had, b.sessions[session] = nil, nil
-	}
-	b.mu.Unlock()
-	if full {
+	if len(b.sessions) >= b.proxy.limits.Sessions {
+		b.mu.Unlock()
 		b.events.Add("limit", fmt.Sprintf("no more than %d sessions at once are allowed", b.proxy.limits.Sessions), nil)
 		return nil, errSessions
 	}
-	if had != nil {
-		b.started(had)
-		return had, nil
+	if s := b.shared; s != nil && s.become() {
+		b.shared, b.sessions[s.id] = nil, s
+		b.mu.Unlock()
+		b.started(s)
+		return s, nil
 	}
+	session := rand.Text()
+	b.sessions[session] = nil
+	b.mu.Unlock()
 	s, err := b.launch(session, false)
 	b.mu.Lock()
 	defer b.mu.Unlock()

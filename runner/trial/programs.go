@@ -203,9 +203,9 @@ func copyPlain(out *tar.Writer, r io.Reader, confined bool) error {
 	return nil
 }
 
-// imagePrograms are the directories of an image's programs, to which environments of Python and the like have
-// links.
-var imagePrograms = []string{"/bin/", "/lib/", "/lib64/", "/nix/", "/opt/", "/sbin/", "/usr/"}
+// confines are the workspace and the directories of an image's programs, to which environments of Python and
+// the like have links.
+var confines = []string{sandbox.WorkspaceDir + "/", "/bin/", "/lib/", "/lib64/", "/nix/", "/opt/", "/sbin/", "/usr/"}
 
 // isConfined reports whether a link of the workspace leads to a path in it or to programs of the image. Any
 // other could give a program its own files for what the agent should have left, as /proc/self/cwd does.
@@ -217,7 +217,7 @@ func isConfined(name, target string) bool {
 		target = path.Join(sandbox.WorkspaceDir, path.Dir(name), target)
 	}
 	target = path.Clean(target) + "/"
-	return slices.ContainsFunc(append(imagePrograms, sandbox.WorkspaceDir+"/"), func(dir string) bool { return strings.HasPrefix(target, dir) })
+	return slices.ContainsFunc(confines, func(dir string) bool { return strings.HasPrefix(target, dir) })
 }
 
 // writeProgramFiles writes the program's directory and the files in it.
