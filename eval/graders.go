@@ -57,9 +57,6 @@ func notDeclared(name string, declared []string) string {
 	return fmt.Sprintf("the MCP server %q, which is not declared; %s", name, hint)
 }
 
-// maxWeight keeps sums of weights finite, and scores exact.
-const maxWeight = 1_000_000
-
 // add checks and adds the graders of the list at base. owner completes the message about a duplicate name.
 func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
@@ -67,9 +64,6 @@ func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 		one.Name = cmp.Or(one.Name, nameless(one.Type, owner, base, i))
 		g.moveIntoConfig(one, at)
 		files := g.checkConfig(&one, at)
-		if one.Weight > maxWeight {
-			g.doc.Problemf(at.With("weight"), "weight must be at most %d", int(maxWeight))
-		}
 		one = g.withAssertions(one, at)
 		g.spec(one, at.With("name"), owner, files)
 	}

@@ -341,7 +341,7 @@ type Grader struct {
 	Ref    string          `json:"ref,omitempty" jsonschema:"file of a grader, in the directory of the eval; keys given here take precedence; required without type"`
 	Type   string          `json:"type" jsonschema:"kind of grader"`
 	Name   string          `json:"name,omitempty" jsonschema:"name of the verdict, unique among the graders of an eval or a task; default from type and position, such as text-2"`
-	Weight float64         `json:"weight,omitempty" jsonschema:"weight of its score; default 1, also if not above 0"`
+	Weight float64         `json:"weight,omitempty" max:"1000000" jsonschema:"weight of its score; default 1, also if not above 0"`
 	Config json.RawMessage `json:"config,omitempty" jsonschema:"settings of the grader"`
 
 	Assertions []string `json:"assertions,omitempty" jsonschema:"code grader: same as config.assertions"`

@@ -124,14 +124,17 @@ func (l Limits) checkString(path Path, s string) (message string) {
 func (l Limits) checkNumber(n float64) string {
 	switch {
 	case l.Min != nil && n < *l.Min:
-		return fmt.Sprintf("at least %v", *l.Min)
+		return "at least " + decimal(*l.Min)
 	case l.Max != nil && n > *l.Max:
-		return fmt.Sprintf("at most %v", *l.Max)
+		return "at most " + decimal(*l.Max)
 	case l.Over != nil && n <= *l.Over:
-		return fmt.Sprintf("more than %v", *l.Over)
+		return "more than " + decimal(*l.Over)
 	}
 	return ""
 }
+
+// decimal writes a number without an exponent.
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // orList joins words as in "a, b or c".
 func orList(words []string) string {
